@@ -1,0 +1,155 @@
+"""A flow as the rest of the house sees it: frozen, checked, with every default filled in.
+
+`Flow` is made by `language.load` out of a file; nobody else makes one, tests included. Values that may hold expressions
+(`with_`, `when`, `outputs` …) are kept as the author wrote them and evaluated by `language.expressions`.
+Durations are `Duration` values, because business days need a calendar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from runner.contract import Json
+
+Verb = Literal[
+    "read", "do", "approve", "wait", "wait_for", "choose", "each", "parallel", "call", "emit", "hand_off"
+]
+Word = Literal["cancel", "mark", "correct", "quarantine", "hand_off", "none"]
+Unit = Literal["ms", "s", "min", "hour", "day", "week", "business_day", "business_hour"]
+
+PLAIN_UNITS: Mapping[str, int] = {
+    "ms": 1,
+    "s": 1_000,
+    "min": 60_000,
+    "hour": 3_600_000,
+    "day": 86_400_000,
+    "week": 604_800_000,
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Duration:
+    """`30 s`, `2 business days`. Plain units have a length in ms; business units need a calendar."""
+
+    amount: int
+    unit: Unit
+
+    @property
+    def ms(self) -> int:
+        """Length in ms. A business unit raises KeyError: ask the calendar."""
+        return self.amount * PLAIN_UNITS[self.unit]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RetryWords:
+    """What the author wrote under `retry`; None means: the default of the action's class."""
+
+    tries: int | None = None
+    pause: int | None = None
+    growth: Literal["none", "linear", "double"] | None = None
+    longest: int | None = None
+    never_on: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compensation:
+    """How a step is made good.
+
+    `action` is empty for `hand_off`, `none`, a bare `cancel` (the action's own undo) and `quarantine: name`
+    (then `target` is the name). `reason` belongs to `none`.
+    """
+
+    word: Word
+    action: str = ""
+    with_: Mapping[str, Json] = field(default_factory=dict)
+    target: str = ""
+    reason: str = ""
+    say: str = ""
+    show: Mapping[str, Json] = field(default_factory=dict)
+    retry: RetryWords = RetryWords()
+    timeout: int | None = None
+    approve_by: tuple[str, ...] = ()
+    unattended: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Branch:
+    """One arm of `choose` or `parallel`; `when` is None for the otherwise."""
+
+    steps: tuple[Step, ...]
+    name: str = ""
+    when: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """One step. `line` is where it stands in its file, from 1.
+
+    `action` is `connection.action` for `read` and `do`. `wait` is a Duration, or an expression (`until`).
+    """
+
+    id: str
+    verb: Verb
+    line: int = 0
+    when: str | None = None
+    action: str = ""
+    with_: Mapping[str, Json] = field(default_factory=dict)
+    find: Mapping[str, Json] | None = None
+    key: str | None = None
+    retry: RetryWords = RetryWords()
+    timeout: int | None = None
+    owner: str = ""
+    compensate: Compensation | None = None
+    rule: str = ""
+    unattended: str = ""
+    accept_order: str = ""
+    if_refused: Literal["fail", "continue"] = "fail"
+    wait: Duration | str | None = None
+    hand_off_to: str = ""
+    say: str = ""
+    show: Mapping[str, Json] = field(default_factory=dict)
+    branches: tuple[Branch, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OnFailure:
+    """What follows a failure. `do`: compensate, or review (a person chooses)."""
+
+    do: Literal["compensate", "review"] = "compensate"
+    tell: str = ""
+    within: Duration | None = None
+    escalate_to: str = ""
+    if_one_fails: Literal["go_on", "stop"] = "go_on"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Flow:
+    """One flow. `inputs` maps each name to its type as written; `trigger` is the list of triggers as written."""
+
+    id: str
+    title: str
+    owner: str
+    file: str = ""
+    mode: Literal["draft", "live"] = "draft"
+    run_key: str = "${{ trigger.id }}"
+    record: str | None = None
+    one_at_a_time: bool = False
+    trigger: tuple[Mapping[str, Json], ...] = ({"manual": True},)
+    inputs: Mapping[str, Json] = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
+    on_failure: OnFailure = OnFailure()
+    outputs: Mapping[str, Json] = field(default_factory=dict)
+    keep: Duration | None = None
+
+    def every_step(self) -> Iterator[Step]:
+        """All steps, nested ones included, in the order they are written."""
+        yield from _walk(self.steps)
+
+
+def _walk(steps: tuple[Step, ...]) -> Iterator[Step]:
+    for step in steps:
+        yield step
+        for branch in step.branches:
+            yield from _walk(branch.steps)
