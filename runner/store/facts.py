@@ -1,0 +1,334 @@
+"""What goes into the store and what comes out: the shapes, and the obligations of whoever implements `Store`.
+
+One writer, group commit. Every `await` below returns after COMMIT (synchronous FULL) or raises, and then nothing of that
+one write has happened; other writes of the same group are not touched by it. Readers use connections of their own and
+never block the writer. Times are ms since the epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from runner.contract import Json, Outcome
+from runner.core.events import Event, SiteEvent
+from runner.errors import NotPossible, StoreError
+
+Disposition = Literal["pending", "undone", "answered", "accepted", "by_hand", "stands"]
+"""`pending` while the run goes on; at the end every applied effect has one of the other five."""
+
+
+class AlreadyReported(StoreError):
+    """This report (or one with the same guard) is in the log already."""
+
+
+class RecordIsHeld(NotPossible):
+    """Another run holds the record. `by_run` is its id."""
+
+    def __init__(self, record: str, by_run: str) -> None:
+        super().__init__(f"{record} is held by run {by_run}, which waits for a person")
+        self.record = record
+        self.by_run = by_run
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunColumns:
+    """What the runs table says of a run beside its log: derived from the state, written with the events."""
+
+    status: str
+    phase: str
+    wake_at: int | None = None
+    waiting_for: str = ""
+    at_step: str = ""
+    needs: str = ""
+    """Who must act, when a person must: `team:finance`."""
+    ended_at: int | None = None
+    summary: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EffectChange:
+    """An applied forward call and what has become of its effect. Upsert on (run, start_no)."""
+
+    start_no: int
+    path: str
+    part: int
+    action: str
+    disposition: Disposition
+    external_id: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HandOffChange:
+    """A hand-off opened, acknowledged or resolved. Upsert on (run, handoff)."""
+
+    handoff: str
+    step: str
+    kind: str
+    owner: str
+    status: Literal["open", "acknowledged", "resolved"]
+    opened_at: int
+    summary: str = ""
+    choices: tuple[str, ...] = ()
+    resolved_by: str = ""
+    choice: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Append:
+    """Decisions of the run's one decider (and outcomes it brings itself), in order.
+
+    Refused with SequenceConflict unless the run stands at `seq` and `fence` is the engine's current fence; refused with
+    RecordIsHeld if `free_record` is held by another run. `events` may be empty (columns alone change).
+    RecordHeld / RecordReleased events among `events` write and delete the row of the holds table in the same transaction;
+    RecordQuarantined writes the quarantine list. `previous_hash` is the chain's end the caller knows (from `LogEnd`).
+    """
+
+    run: str
+    seq: int
+    fence: int
+    events: tuple[Event, ...]
+    columns: RunColumns
+    previous_hash: str
+    effects: tuple[EffectChange, ...] = ()
+    handoffs: tuple[HandOffChange, ...] = ()
+    free_record: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogEnd:
+    """Where a run's log ends: last seq and the chain's hash there (hex; the run id's own hash before the first)."""
+
+    seq: int
+    hash: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewRun:
+    """Everything one start writes in one transaction: receipt, run, RunStarted, queue row (status `queued`).
+
+    Unique on (flow, mode, run_key, rerun). `receipt` is (source, id); `inputs_digest` decides whether a joiner brings
+    the same inputs. `event` is the RunStarted.
+    """
+
+    run: str
+    flow: str
+    mode: str
+    run_key: str
+    rerun: int
+    bundle: str
+    title: str
+    owner: str
+    record: str
+    inputs_digest: str
+    event: Event
+    receipt: tuple[str, str] | None = None
+    starter: str = ""
+    continues: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Started:
+    """The run that now stands for the business event. `joined`: it was there before, its status is told."""
+
+    run: str
+    joined: bool
+    status: str
+    rerun: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogRow:
+    """One row of a run's log as read back. `event` is None where the payload was erased or cannot be read."""
+
+    run: str
+    seq: int
+    type: str
+    at: int
+    step: str
+    external_id: str
+    event: Event | None
+    hash: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunView:
+    """One run as lists and shows see it."""
+
+    run: str
+    flow: str
+    title: str
+    mode: str
+    run_key: str
+    rerun: int
+    bundle: str
+    status: str
+    phase: str
+    seq: int
+    owner: str
+    record: str
+    starter: str
+    started_at: int
+    updated_at: int
+    ended_at: int | None
+    wake_at: int | None
+    waiting_for: str
+    at_step: str
+    needs: str
+    summary: str
+    continues: str
+    stands: int
+    """How many effects stand (disposition pending or stands)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunFilter:
+    """Which runs a list wants; empty means any. `before` is the run id to page on from (newest first)."""
+
+    flow: str = ""
+    status: tuple[str, ...] = ()
+    record: str = ""
+    since: int | None = None
+    before: str = ""
+    limit: int = 50
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HandOffView:
+    """One hand-off as lists see it."""
+
+    run: str
+    flow: str
+    handoff: str
+    step: str
+    kind: str
+    owner: str
+    status: str
+    opened_at: int
+    summary: str
+    choices: tuple[str, ...]
+    resolved_by: str
+    choice: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EffectView:
+    """One effect as lists see it."""
+
+    run: str
+    start_no: int
+    path: str
+    part: int
+    action: str
+    disposition: str
+    external_id: str
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChainFault:
+    """Where a chain does not hold. `seq` 0 = the run as a whole."""
+
+    run: str
+    seq: int
+    what: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OwnOperation:
+    """An action on our own tables, carried out in the transaction that records its outcome.
+
+    `action` is `records.create` and so on; `key` makes the ids it assigns the same at every attempt.
+    """
+
+    run: str
+    step: str
+    action: str
+    key: str
+    input: Mapping[str, Json] = field(default_factory=dict)
+
+
+class Store(Protocol):
+    """The log and its tables. One implementation on SQLAlchemy Core for SQLite and PostgreSQL."""
+
+    # -- writing (from the one event loop of the engine that holds the lock) --
+
+    async def append(self, append: Append) -> LogEnd:
+        """Decisions. Raises SequenceConflict, RecordIsHeld, StoreUnwritable."""
+
+    async def report(self, run: str, event: Event) -> LogEnd:
+        """A report: takes the next seq whatever it is. Raises AlreadyReported if its guard stands in the run's log
+        already, NotFound if there is no such run. Never refused because the run has ended: the caller decides by the
+        state whether to write the event itself or an EvidenceLate."""
+
+    async def carry_out(self, operation: OwnOperation, event: Callable[[Outcome], Event]) -> tuple[LogEnd, Event]:
+        """Carries out an action on our own tables and reports the outcome in the same transaction, exactly once by the
+        event's guard. Raises AlreadyReported; then nothing was done again."""
+
+    async def start(self, new: NewRun) -> Started:
+        """Starts a run or joins the one that has the key. Raises RunKeyConflict (after recording DeliveryConflict) if
+        that one was started with other inputs."""
+
+    async def keep_bundle(self, digest: str, texts: Mapping[str, str]) -> None:
+        """Stores a bundle's texts once."""
+
+    async def site(self, event: SiteEvent) -> None:
+        """A fact of no run. ConnectionHeld/Released and FlowHeld/Released also write the site's hold table."""
+
+    async def write_columns(self, run: str, seq: int, columns: RunColumns) -> None:
+        """Columns alone, if the run still stands at `seq`; else nothing."""
+
+    # -- reading (from any thread, any process) --
+
+    def fence(self) -> int:
+        """The current fence."""
+
+    def log(self, run: str, after: int = 0) -> Sequence[LogRow]:
+        """The log after a seq, in order. Raises NotFound."""
+
+    def log_end(self, run: str) -> LogEnd:
+        """Where it ends. Raises NotFound."""
+
+    def run(self, run: str) -> RunView:
+        """One run by id or by an unambiguous beginning of it. Raises NotFound."""
+
+    def runs(self, wanted: RunFilter) -> Sequence[RunView]:
+        """Runs, newest first."""
+
+    def counts(self) -> Mapping[str, int]:
+        """Runs by status."""
+
+    def open_runs(self) -> Sequence[str]:
+        """Ids of runs that have not ended, oldest first."""
+
+    def due(self, now: int) -> Sequence[str]:
+        """Open runs whose wake_at has come."""
+
+    def next_due(self) -> int | None:
+        """The earliest wake_at of an open run."""
+
+    def waiting_on_record(self, record: str) -> Sequence[str]:
+        """Open runs that work on this record and are held by it."""
+
+    def holder(self, record: str) -> str:
+        """The run that holds the record, or empty."""
+
+    def site_holds(self) -> Mapping[str, str]:
+        """`connection:crm` / `flow:signup` -> who holds it."""
+
+    def bundle(self, digest: str) -> Mapping[str, str]:
+        """The texts of a bundle. Raises NotFound."""
+
+    def effects(self, run: str) -> Sequence[EffectView]:
+        """The run's effects by start number."""
+
+    def handoffs(self, *, run: str = "", open_only: bool = True) -> Sequence[HandOffView]:
+        """Hand-offs, oldest first."""
+
+    def verify(self, run: str = "") -> Sequence[ChainFault]:
+        """Checks the chain of one run, or of all and `_site`; empty when all hold."""
+
+    def without_witness(self, now: int) -> Sequence[str]:
+        """Open runs that nothing would ever wake; the figure must be 0."""
