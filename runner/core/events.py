@@ -150,10 +150,14 @@ class StepSkipped(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepFailed(Event):
-    """`kind`: refused, not_sent, unknown, evaluation, request, late, no. `summary` is one sentence."""
+    """`kind`: refused, not_sent, not_applied, unknown, evaluation, request, late, no. `summary` is one sentence.
+
+    `goes_on`: the flow said `if_refused: continue`, so this ends the step and not the run.
+    """
 
     kind: str
     summary: str
+    goes_on: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -198,7 +202,8 @@ class CallIntended(CallEvent):
 
     `request` is the prepared request; it stands in the first intent of a generation and is empty in later ones, whose
     `request_hash` is the same. `start_no` numbers the forward calls that may have an effect, from 1. `limit` is the
-    longest the attempt may take. `input` is the action's input, kept for look-ups and the people who read the log.
+    longest the attempt may take. `input` is the step's whole input, in the first part's first intent: kept for retries,
+    look-ups and the people who read the log. `word` is the compensation's word where this is an undo.
     """
 
     action: str
@@ -210,6 +215,7 @@ class CallIntended(CallEvent):
     start_no: int = 0
     limit: int = 30_000
     fence: int = 0
+    word: str = ""
 
     @property
     def guard(self) -> str | None:
@@ -270,7 +276,7 @@ class CallSettled(CallEvent):
 
     @property
     def guard(self) -> str | None:
-        return f"settled:{self.step}:{self.purpose}:{self.part}:{self.generation}:{self.attempt}"
+        return f"settled:{self.step}:{self.purpose}:{self.part}:{self.generation}:{self.attempt}:{self.by}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,0 +1,45 @@
+"""What `decide` asks for, in the imperative: record a fact, or make a call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from runner.contract import Json, Purpose
+from runner.core.events import Event
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Record:
+    """Write this fact. Its consequences are decided after it has been folded."""
+
+    event: Event
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Send:
+    """Make this attempt of this call: prepare the request (or take the frozen one), commit the intent, send.
+
+    `input` is what the connector prepares from; `whole_input` is the step's input before fan-out, given with the first
+    part only. `frozen` and `frozen_hash` are the request of an earlier attempt, to be sent again byte for byte.
+    `free_record`: the record that no other run may hold, checked in the intent's transaction.
+    """
+
+    step: str
+    purpose: Purpose
+    part: int
+    parts: int
+    generation: int
+    attempt: int
+    action: str
+    key: str
+    limit: int
+    start_no: int = 0
+    input: Mapping[str, Json] = field(default_factory=dict)
+    whole_input: Mapping[str, Json] = field(default_factory=dict)
+    frozen: Mapping[str, Json] | None = None
+    frozen_hash: str = ""
+    free_record: str = ""
+
+
+Command = Record | Send

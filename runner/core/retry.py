@@ -1,0 +1,137 @@
+"""When a call is tried again, when it is looked up, when a person is asked: decided by what the action's class allows.
+
+| class | outcome unknown |
+|---|---|
+| read | asked again |
+| keyed | the same again inside the key's life; past it looked up, else a person |
+| lookup (or a step with `find`) | looked up: found = go on, none = send, several = a person |
+| once | a person; never sent again |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from runner.contract import Action, Retry
+from runner.core.keys import spread
+from runner.core.state import Call
+from runner.language.flow import RetryWords
+
+READS = Retry(tries=5, pause=1_000, longest=60_000)
+WRITES = Retry(tries=4, pause=10_000, longest=300_000)
+AGAIN_AFTER_REFUSAL = frozenset({"rate_limited", "unavailable"})
+FIND_DELAY = 2_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Move:
+    """What is to be done about a call.
+
+    nothing: it is open, or a timer runs. send: the next attempt. wait: set `timer` to `due`. look_up: ask now.
+    end: it is over, without an effect (`kind`, `summary`). ask: a person must say what became of it.
+    """
+
+    word: Literal["nothing", "send", "wait", "look_up", "end", "ask"]
+    timer: str = ""
+    due: int = 0
+    kind: str = ""
+    summary: str = ""
+
+
+NOTHING = Move(word="nothing")
+SEND = Move(word="send")
+LOOK_UP = Move(word="look_up")
+
+
+def policy(action: Action, words: RetryWords, purpose: str) -> Retry:
+    """The author's words over the action's own over the defaults of its class."""
+    reads = purpose not in ("do", "undo") or action.effect == "read"
+    default = READS if reads else action.retry or WRITES
+    return Retry(
+        tries=words.tries if words.tries is not None else default.tries,
+        pause=words.pause if words.pause is not None else default.pause,
+        growth=words.growth or default.growth,
+        longest=words.longest if words.longest is not None else default.longest,
+        never_on=words.never_on or default.never_on,
+    )
+
+
+def pause_before(call: Call, retry: Retry) -> int:
+    """ms to wait before the next attempt: what the service asked for, else the growing pause with its jitter."""
+    if call.retry_after is not None:
+        return call.retry_after
+    steps = max(call.tries - 1, 0)
+    factor = {"none": 1, "linear": steps + 1, "double": 2 ** min(steps, 30)}[retry.growth]
+    return spread(call.key, call.attempt, min(retry.pause * factor, retry.longest))
+
+
+def next_move(call: Call, action: Action, retry: Retry, *, now: int, can_look_up: bool, is_closed: bool) -> Move:
+    """The next move for a call that is not applied. `is_closed`: no forward attempt may start any more."""
+    if call.is_open or call.due is not None:
+        return NOTHING
+    if call.renew:
+        return _end("not_applied", "It did not happen.") if is_closed else SEND
+    if call.fired == "lookup":
+        return LOOK_UP
+    if call.settled == "not_applied":
+        return _after_not_applied(call, retry, is_closed=is_closed)
+    if call.last == "unknown":
+        return _after_unknown(call, action, retry, now=now, can_look_up=can_look_up, is_closed=is_closed)
+    return _after_no(call, action, retry, now=now, can_look_up=can_look_up, is_closed=is_closed)
+
+
+def _after_no(call: Call, action: Action, retry: Retry, *, now: int, can_look_up: bool, is_closed: bool) -> Move:
+    may_repeat = call.last == "not_sent" or call.reason in AGAIN_AFTER_REFUSAL
+    word = call.reason if call.last == "refused" else "not_sent"
+    if may_repeat and word not in retry.never_on and call.tries < retry.tries and not is_closed:
+        move = _again(call, retry)
+        if action.effect == "read" or _key_lives(call, action, max(move.due, now)):
+            return move
+    if call.may_have_happened and action.effect != "read":
+        return _look_up_or_ask(call, action, can_look_up)
+    return _end(call.last, call.summary)
+
+
+def _after_not_applied(call: Call, retry: Retry, *, is_closed: bool) -> Move:
+    if call.take_over:
+        return Move(word="ask", kind="unknown", summary="The service knows nothing of it, but its sender was stopped.")
+    if call.tries >= retry.tries or is_closed:
+        return _end("not_applied", call.summary or "The service knows nothing of it.")
+    return _again(call, retry)
+
+
+def _after_unknown(
+    call: Call, action: Action, retry: Retry, *, now: int, can_look_up: bool, is_closed: bool
+) -> Move:
+    if action.effect == "read":
+        return _end("unknown", call.summary) if call.tries >= retry.tries else _again(call, retry)
+    may_send = action.effect == "keyed" and not is_closed and call.reason != "already_there"
+    if may_send and call.tries < retry.tries and "unknown" not in retry.never_on:
+        if call.fired == "retry":
+            return SEND if _key_lives(call, action, now) else _look_up_or_ask(call, action, can_look_up)
+        pause = pause_before(call, retry)
+        if _key_lives(call, action, now + pause):
+            return Move(word="wait", timer="retry", due=now + pause)
+    return _look_up_or_ask(call, action, can_look_up)
+
+
+def _key_lives(call: Call, action: Action, now: int) -> bool:
+    return not call.may_have_happened or now + call.limit <= call.first_at + action.key_life * 95 // 100
+
+
+def _look_up_or_ask(call: Call, action: Action, can_look_up: bool) -> Move:
+    if not can_look_up:
+        return Move(word="ask", kind="unknown", summary=call.summary)
+    delay = action.lookup_delay if action.has_lookup else max(action.lookup_delay, FIND_DELAY)
+    return Move(word="wait", timer="lookup", due=max(call.last_at, call.intended_at + call.limit) + delay)
+
+
+def _again(call: Call, retry: Retry) -> Move:
+    if call.fired == "retry":
+        return SEND
+    return Move(word="wait", timer="retry", due=call.last_at + pause_before(call, retry))
+
+
+def _end(kind: str, summary: str) -> Move:
+    return Move(word="end", kind=kind, summary=summary)

@@ -1,0 +1,219 @@
+"""What the log of a run means: `fold` reads one event after another into a `State`.
+
+The state is a tree of scopes: a step is known by its path (`contact`, `invoices/3/send`), a scope by the path it stands
+under ("" is the run itself). A call is known by (path, purpose, part).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from runner.contract import Json
+
+CallName = tuple[str, str, int]
+StepStatus = Literal["open", "done", "found", "skipped", "refused", "failed"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call:
+    """One call: all attempts of one generation, and what is known of its effect.
+
+    `tries` counts the attempts that `retry` bounds (a look-up starts anew each time it is needed), `attempt` numbers
+    them in the log. `last` is the last attempt's outcome, empty while it is open. `settled` says what an unknown turned
+    out to be. `due` is a running timer; `fired` the one that has just fired. `renew`: a person raised the generation.
+    """
+
+    action: str
+    key: str
+    word: str = ""
+    start_no: int = 0
+    parts: int = 1
+    generation: int = 0
+    attempt: int = 0
+    tries: int = 0
+    is_open: bool = False
+    fence: int = 0
+    first_at: int = 0
+    intended_at: int = 0
+    intended_seq: int = 0
+    limit: int = 0
+    request: Mapping[str, Json] = field(default_factory=dict)
+    request_hash: str = ""
+    last: Literal["", "applied", "refused", "not_sent", "unknown"] = ""
+    last_at: int = 0
+    reason: str = ""
+    summary: str = ""
+    retry_after: int | None = None
+    take_over: bool = False
+    may_have_happened: bool = False
+    settled: Literal["", "applied", "not_applied"] = ""
+    settled_by: str = ""
+    adopted: bool = False
+    due: int | None = None
+    due_for: str = ""
+    fired: str = ""
+    renew: bool = False
+    output: Mapping[str, Json] = field(default_factory=dict)
+    external_id: str = ""
+    count: int | None = None
+
+    @property
+    def is_applied(self) -> bool:
+        """It is known to have been done."""
+        return self.last == "applied" or self.settled == "applied"
+
+    @property
+    def is_unsettled(self) -> bool:
+        """An attempt may have had an effect, and nobody knows."""
+        return self.may_have_happened and not self.is_applied
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepState:
+    """One step that has begun. `outcome` is the word `outcome.<id>` shows."""
+
+    status: StepStatus = "open"
+    outcome: str = ""
+    output: Mapping[str, Json] = field(default_factory=dict)
+    input: Mapping[str, Json] = field(default_factory=dict)
+    due: int | None = None
+    has_fired: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UndoState:
+    """How far the compensation of one step is. `failed` and `handed_off` wait for a person."""
+
+    status: Literal["open", "done", "skipped", "failed", "handed_off"] = "open"
+    input: Mapping[str, Json] = field(default_factory=dict)
+    summary: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HandOff:
+    """A question to a person, and the answer when there is one (`choice`)."""
+
+    id: str
+    step: str
+    kind: str
+    owner: str
+    opened_at: int
+    opened_seq: int
+    choices: tuple[str, ...]
+    summary: str = ""
+    say: str = ""
+    purpose: str = ""
+    part: int = 0
+    show: Mapping[str, Json] = field(default_factory=dict)
+    acknowledged_by: str = ""
+    choice: str = ""
+    by: str = ""
+    reason: str = ""
+    reference: str = ""
+    output: Mapping[str, Json] = field(default_factory=dict)
+    external_id: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Effect:
+    """An applied forward call and what has become of its effect."""
+
+    path: str
+    part: int
+    action: str
+    external_id: str
+    disposition: Literal["pending", "undone", "answered", "accepted", "by_hand", "stands"] = "pending"
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """Why forward ended, as `failure.*` shows it."""
+
+    kind: str
+    step: str
+    summary: str
+    at: int
+    by: str = ""
+
+    def as_names(self) -> dict[str, Json]:
+        """The names in reach of expressions."""
+        return {"kind": self.kind, "step": self.step, "summary": self.summary, "by": self.by, "at": self.at}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scope:
+    """One scope: the run, and later each item, branch or called flow.
+
+    `closed` is set by ForwardClosed; `compensates` says what follows; `has_begun` by CompensationBegun.
+    """
+
+    closed: bool = False
+    compensates: bool = False
+    has_begun: bool = False
+    cause: str = ""
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class State:
+    """Everything a run's log says, as far as the next decision needs it."""
+
+    seq: int = 0
+    at: int = 0
+    run: str = ""
+    flow: str = ""
+    mode: str = "draft"
+    bundle: str = ""
+    owner: str = ""
+    record: str = ""
+    starter: str = ""
+    started_at: int = 0
+    inputs: Mapping[str, Json] = field(default_factory=dict)
+    trigger: Mapping[str, Json] = field(default_factory=dict)
+    continues: str = ""
+    scopes: Mapping[str, Scope] = field(default_factory=lambda: {"": Scope()})
+    steps: Mapping[str, StepState] = field(default_factory=dict)
+    calls: Mapping[CallName, Call] = field(default_factory=dict)
+    undo: Mapping[str, UndoState] = field(default_factory=dict)
+    handoffs: Mapping[str, HandOff] = field(default_factory=dict)
+    effects: Mapping[int, Effect] = field(default_factory=dict)
+    next_start: int = 1
+    failure: Failure | None = None
+    is_paused: bool = False
+    stop: Failure | None = None
+    stop_compensates: bool = False
+    is_taken_over: bool = False
+    held_by: str = ""
+    held_for: str = ""
+    holds_record: bool = False
+    late: int = 0
+    status: str = ""
+    summary: str = ""
+    outputs: Mapping[str, Json] = field(default_factory=dict)
+    stands: tuple[str, ...] = ()
+
+    @property
+    def root(self) -> Scope:
+        """The run's own scope."""
+        return self.scopes[""]
+
+    @property
+    def has_ended(self) -> bool:
+        """RunFinished is in the log."""
+        return self.status != ""
+
+    @property
+    def open_handoffs(self) -> tuple[HandOff, ...]:
+        """The questions without an answer, oldest first."""
+        return tuple(h for h in self.handoffs.values() if not h.choice)
+
+    def handoff_about(self, step: str, purpose: str, part: int) -> HandOff | None:
+        """The newest hand-off about this call (or about this step, with an empty purpose)."""
+        found = None
+        for handoff in self.handoffs.values():
+            if (handoff.step, handoff.purpose, handoff.part) == (step, purpose, part):
+                found = handoff
+        return found
