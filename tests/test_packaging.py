@@ -112,7 +112,7 @@ def test_the_connectors_are_found_by_entry_point(amends: Path, tmp_path: Path) -
 
 def test_every_dependency_is_constrained_to_one_version() -> None:
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    assert lines == sorted(lines, key=str.lower)
+    assert lines == sorted(lines, key=lambda line: normal(line.split("==")[0]))
     pinned = {normal(line.split("==")[0]): line for line in lines}
     assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", line) for line in lines)
     wanted = [
