@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import gc
 import os
 import platform
 import resource
 import statistics
-import subprocess
-import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import httpx
 from httpx_aiohttp import AiohttpTransport
+
+from tests.support.processes import HttpProcess
 
 CALLS = 5
 ALONE = 50
@@ -52,6 +51,8 @@ class Measured:
     """The median series of several, and how long one run takes when nothing else runs (ms)."""
 
     figures: Figures
+    calls: int
+    """All calls that were made, warm-up and single runs included."""
     alone_p50: float
     spread: tuple[float, float]
     """CPU ms per run of the cheapest and the dearest series."""
@@ -100,7 +101,8 @@ async def measure(origin: str, *, runs: int = 1000, at_once: int = 64, repeats: 
 
             return one_run
 
-        await timed(fresh_runs(), runs=min(runs, 2 * at_once), at_once=at_once)
+        warm = min(runs, 2 * at_once)
+        await timed(fresh_runs(), runs=warm, at_once=at_once)
         found = [await timed(fresh_runs(), runs=runs, at_once=at_once) for _ in range(repeats)]
         single = []
         one_run = fresh_runs()
@@ -111,28 +113,10 @@ async def measure(origin: str, *, runs: int = 1000, at_once: int = 64, repeats: 
     found.sort(key=lambda each: each.cpu)
     return Measured(
         figures=found[len(found) // 2],
+        calls=CALLS * (warm + runs * repeats + ALONE),
         alone_p50=statistics.median(single) * 1000,
         spread=(found[0].cpu_ms_per_run, found[-1].cpu_ms_per_run),
     )
-
-
-@contextlib.contextmanager
-def service() -> Iterator[str]:
-    """The origin of a local HTTP service in a process of its own; ended on the way out."""
-    command = [sys.executable, "-m", "tests.support.http_service", "--port", "0"]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            first = process.stdout.readline().strip()
-            if not first:
-                raise RuntimeError("the local HTTP service ended before it named its port")
-            yield f"http://127.0.0.1:{first.rsplit(':', 1)[-1].rsplit(' ', 1)[-1]}"
-        finally:
-            process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
 
 
 def machine() -> str:
@@ -157,8 +141,12 @@ def main(arguments: list[str]) -> int:
     asked.add_argument("--at-once", type=int, default=64)
     asked.add_argument("--repeats", type=int, default=3)
     given = asked.parse_args(arguments)
-    with service() as origin:
-        measured = asyncio.run(measure(origin, runs=given.runs, at_once=given.at_once, repeats=given.repeats))
+    with HttpProcess(keep_requests=False) as service:
+        measured = asyncio.run(measure(service.origin, runs=given.runs, at_once=given.at_once, repeats=given.repeats))
+        effects = len(service.ledger()["effects"])
     print(f"{machine()}; {given.runs} runs of {CALLS} calls, {given.at_once} at once, median of {given.repeats}")
     print(told("floor, no engine", measured))
+    if effects != measured.calls:
+        print(f"The service saw {effects} effects of {measured.calls} calls: the figures above are not worth anything.")
+        return 1
     return 0

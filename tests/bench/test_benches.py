@@ -1,0 +1,27 @@
+"""The benches run: few runs, and only that figures come out; what they are is not tested."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.bench.__main__ import bench_names, main
+
+
+def test_the_floor_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["floor", "--runs", "20", "--at-once", "8", "--repeats", "1"]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"floor, no engine +\d+ runs/s +\d+\.\d\d ms CPU a run .* ms one run alone, p50", told)
+
+
+def test_an_unknown_bench_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["flor"]) == 2
+    told = capsys.readouterr().err
+    assert 'There is no bench "flor".' in told
+    assert "floor" in told.splitlines()[-1]
+
+
+def test_only_benches_are_listed() -> None:
+    assert "floor" in bench_names()
+    assert not [name for name in bench_names() if name.startswith(("_", "test_"))]
