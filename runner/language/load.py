@@ -1,0 +1,264 @@
+"""One flow's text to a `Flow`: read, fitted to the model, every default filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+from typing import Any
+
+from runner.contract import Json
+from runner.errors import Problem
+from runner.language.clauses import WORDS, OnFailureModel, RecordModel, RetryModel, duration
+from runner.language.fitting import FORM_WORDS, Fitted, fit, value_at
+from runner.language.flow import Branch, Compensation, Duration, Flow, OnFailure, RetryWords, Step, Verb, Word
+from runner.language.model import FORMS, VERBS, FlowModel
+from runner.language.source import Path, Source, read
+from runner.language.triggers import TRIGGERS
+
+FORM_WORDS.update(steps=VERBS, compensate=WORDS, trigger=TRIGGERS)
+
+NOT_YET = ("approve", "wait_for", "choose", "each", "parallel", "call", "emit")
+"""Verbs that parse and do not run yet."""
+
+_STAND_IN: dict[str, Json] = {"title": "…", "owner": "person:me"}
+
+
+def load_flow(text: str, file: str) -> tuple[Flow | None, Source | None, tuple[Problem, ...]]:
+    """Reads one flow. All problems of reading and shape come back, in the order of the file.
+
+    The flow is there as far as anything could be made of it, even when there are problems, so that the rules can look
+    at the rest. A flow with a problem of level error is never run.
+    """
+    source, read_problems = read(text, file)
+    if source is None:
+        return None, None, read_problems
+    name = PurePath(file).stem
+    fitted = fit(FlowModel, source, forms=FORMS, fill={**_STAND_IN, "flow": name.replace("-", "_") or "flow"})
+    shape = [found for found in (*fitted.problems, *_not_yet(source, fitted)) if found.line not in source.mended]
+    source = source.with_marks(frozenset(fitted.broken), frozenset(fitted.lost))
+    problems = [*read_problems, *shape]
+    flow = None if fitted.model is None else _flow(fitted.model, fitted.data, source)
+    if flow is not None:
+        problems.extend(_file_name(flow, source))
+    return flow, source, tuple(sorted(problems, key=lambda found: (found.line, found.column, found.code)))
+
+
+def _file_name(flow: Flow, source: Source) -> Iterator[Problem]:
+    stem = PurePath(source.file).stem
+    written = value_at(source.data, ("flow",))
+    if isinstance(written, str) and PurePath(source.file).suffix in (".yaml", ".yml") and stem != written == flow.id:
+        yield source.problem(
+            "FL006",
+            ("flow",),
+            f'the flow is called "{flow.id}" and its file "{PurePath(source.file).name}"',
+            "give both the same name",
+        )
+
+
+# --- words that are not there yet ----------------------------------------------------------------------------------
+
+
+def _not_yet(source: Source, fitted: Fitted) -> Iterator[Problem]:
+    for path, step in steps_in(source.data):
+        for verb in NOT_YET:
+            if verb in step and sum(word in step for word in VERBS) == 1:
+                yield _later(source, (*path, verb), verb)
+        if "lock" in step and "do" in step:
+            yield _later(source, (*path, "lock"), "lock")
+        if isinstance(step.get("compensate"), dict) and "approve_by" in step["compensate"]:
+            yield _later(source, (*path, "compensate", "approve_by"), "approve_by")
+    for path in (("on_failure", "then_run"), ("record", "one_at_a_time")):
+        if value_at(source.data, path):
+            yield _later(source, path, path[-1])
+    inputs = value_at(source.data, ("inputs",))
+    if isinstance(inputs, dict) and list(inputs) == ["schema"] and str(inputs["schema"]).endswith(".json"):
+        yield _later(source, ("inputs", "schema"), "schema")
+
+
+def _later(source: Source, path: Path, word: str) -> Problem:
+    return source.problem(
+        "FL008", path, f'"{word}" is not there yet', "it is part of the language and comes in a later version", on="key"
+    )
+
+
+def steps_in(data: Json) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Every step of a flow's data with its path, nested ones included, in the order they are written."""
+    if isinstance(data, dict):
+        yield from _steps_below(data.get("steps"), ("steps",))
+
+
+def _steps_below(steps: Json, path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    if not isinstance(steps, list):
+        return
+    for index, step in enumerate(steps):
+        if not isinstance(step, dict):
+            continue
+        here = (*path, index)
+        yield here, step
+        yield from _steps_below(step.get("steps"), (*here, "steps"))
+        if isinstance(step.get("choose"), list):
+            for number, branch in enumerate(step["choose"]):
+                if isinstance(branch, dict):
+                    yield from _steps_below(branch.get("steps"), (*here, "choose", number, "steps"))
+        if isinstance(step.get("parallel"), dict):
+            for name, branch in step["parallel"].items():
+                yield from _steps_below(branch, (*here, "parallel", name))
+
+
+# --- model to flow -------------------------------------------------------------------------------------------------
+
+
+def _flow(model: FlowModel, data: Mapping[str, Json], source: Source) -> Flow:
+    record = model.record
+    on_failure = model.on_failure
+    return Flow(
+        id=model.flow,
+        title=model.title,
+        owner=model.owner,
+        file=source.file,
+        mode=model.mode or "draft",
+        run_key=model.run_key or "${{ trigger.id }}",
+        record=record.id if isinstance(record, RecordModel) else record,
+        one_at_a_time=isinstance(record, RecordModel) and bool(record.one_at_a_time),
+        trigger=_triggers(data.get("trigger")),
+        inputs=dict(model.inputs or {}),
+        steps=_steps(model.steps, ("steps",), source),
+        on_failure=_on_failure(on_failure)
+        if isinstance(on_failure, OnFailureModel)
+        else OnFailure(do=on_failure or "compensate"),
+        outputs=dict(model.outputs or {}),
+        keep=_duration(model.keep),
+    )
+
+
+def _triggers(written: Json) -> tuple[Mapping[str, Json], ...]:
+    if written is None:
+        return ({"manual": True},)
+    several = written if isinstance(written, list) else [written]
+    return tuple({"manual": True} if isinstance(one, str) else dict(one) for one in several)
+
+
+def _on_failure(model: OnFailureModel) -> OnFailure:
+    return OnFailure(
+        do=model.do or "compensate",
+        tell=model.tell or "",
+        within=_duration(model.within),
+        escalate_to=model.escalate_to or "",
+        if_one_fails=model.if_one_fails or "go_on",
+    )
+
+
+def _steps(models: list[Any], path: Path, source: Source) -> tuple[Step, ...]:
+    return tuple(
+        _step(model, (*path, index), source) for index, model in enumerate(models) if not model.id.startswith("lost__")
+    )
+
+
+def _step(model: Any, path: Path, source: Source) -> Step:
+    verb: Verb = next(verb for verb in VERBS if verb in type(model).model_fields)
+    word = getattr(model, verb)
+    find = getattr(model, "find", None)
+    return Step(
+        id=model.id,
+        verb=verb,
+        line=source.at(path).line,
+        when=_condition(model.when),
+        action=word if verb in ("read", "do") else "",
+        with_=dict(getattr(model, "with_", None) or {}),
+        find=None if find is None else dict(find),
+        key=getattr(model, "key", None),
+        retry=_retry(model.retry),
+        timeout=_ms(model.timeout),
+        owner=model.owner or "",
+        compensate=_compensation(getattr(model, "compensate", None)),
+        rule=getattr(model, "rule", None) or "",
+        unattended=getattr(model, "unattended", None) or "",
+        accept_order=getattr(model, "accept_order", None) or "",
+        if_refused=getattr(model, "if_refused", None) or "fail",
+        wait=_wait(word) if verb == "wait" else None,
+        hand_off_to=word if verb == "hand_off" else "",
+        say=getattr(model, "say", None) or "",
+        show=_show(getattr(model, "show", None)),
+        branches=_branches(model, verb, path, source),
+    )
+
+
+def _condition(written: str | bool | None) -> str | None:
+    if isinstance(written, bool):
+        return "${{ true }}" if written else "${{ false }}"
+    return written
+
+
+def _branches(model: Any, verb: str, path: Path, source: Source) -> tuple[Branch, ...]:
+    if verb == "choose":
+        return tuple(
+            Branch(steps=_steps(branch.steps, (*path, "choose", number, "steps"), source), when=_condition(branch.when))
+            for number, branch in enumerate(model.choose)
+        )
+    if verb == "parallel":
+        return tuple(
+            Branch(steps=_steps(steps, (*path, "parallel", name), source), name=name)
+            for name, steps in model.parallel.items()
+        )
+    if verb == "each":
+        return (Branch(steps=_steps(model.steps, (*path, "steps"), source)),)
+    return ()
+
+
+def _wait(written: Any) -> Duration | str:
+    return duration(written) if isinstance(written, str) else str(written.until)
+
+
+def _show(written: Any) -> Mapping[str, Json]:
+    if written is None:
+        return {}
+    if isinstance(written, str):
+        return {"read": written}
+    if isinstance(written, list):
+        return {path: "${{ " + path + " }}" for path in written}
+    return dict(written)
+
+
+def _retry(model: RetryModel | None) -> RetryWords:
+    if model is None:
+        return RetryWords()
+    return RetryWords(
+        tries=model.tries,
+        pause=_ms(model.pause),
+        growth=model.growth,
+        longest=_ms(model.longest),
+        never_on=frozenset(model.never_on or ()),
+    )
+
+
+def _compensation(model: Any) -> Compensation | None:
+    if model is None:
+        return None
+    if isinstance(model, str):
+        return Compensation(word="cancel")
+    word: Word = next(word for word in WORDS if word in type(model).model_fields)
+    written = getattr(model, word)
+    if word == "none":
+        return Compensation(word=word, reason=written)
+    approvers = model.approve_by
+    own_list = word == "quarantine" and "." not in written
+    return Compensation(
+        word=word,
+        action="" if word == "hand_off" or own_list else written,
+        with_=dict(getattr(model, "with_", None) or {}),
+        target=written if word == "hand_off" or own_list else "",
+        say=getattr(model, "say", None) or "",
+        show=_show(getattr(model, "show", None)),
+        retry=_retry(model.retry),
+        timeout=_ms(model.timeout),
+        approve_by=(approvers,) if isinstance(approvers, str) else tuple(approvers or ()),
+        unattended=model.unattended or "",
+    )
+
+
+def _ms(text: str | None) -> int | None:
+    return None if text is None else duration(text).ms
+
+
+def _duration(text: str | None) -> Duration | None:
+    return None if text is None else duration(text)

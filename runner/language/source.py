@@ -1,0 +1,534 @@
+"""A YAML text as plain data plus the exact place of every key and value. The only home of ruamel.yaml.
+
+ruamel reads the text into events; the data is built here, because each value's place and style are needed and because
+nothing may be guessed: YAML 1.2's plain values (null, true, numbers) and texts, and nothing else. What the flow language
+does not accept is refused here with its place: the same key twice, anchors, tags, merge keys, tabs, other keys than
+texts, several documents, too big, too deep.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+
+from runner.contract import Json
+from runner.errors import Level, Problem
+from runner.language.signs import NAMES, Finding, find_braces, find_signs, masked, quoted, sign_at, wide_sign
+from runner.language.wording import reword
+
+Path = tuple[str | int, ...]
+Style = Literal["plain", "single", "double", "block"]
+
+MOST_BYTES = 1_000_000
+MOST_LEVELS = 50
+MOST_REPAIRS = 40
+
+_STYLES: dict[str | None, Style] = {
+    None: "plain",
+    "": "plain",
+    "'": "single",
+    '"': "double",
+    "|": "block",
+    ">": "block",
+}
+_INTEGER = re.compile(r"[-+]?[0-9]+$")
+_BASED = re.compile(r"0o[0-7]+$|0x[0-9a-fA-F]+$")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
+_WORDS = {"": None, "~": None, "null": None, "Null": None, "NULL": None}
+_SWITCHES = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where something stands: line and column from 1, and how many characters of that line it takes."""
+
+    line: int
+    column: int
+    length: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scalar:
+    """One single value as written. `text` is what the author wrote (quotes taken off); `start` and `end` are offsets."""
+
+    text: str
+    style: Style
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """A file that was read. Everything is addressed by path: `("steps", 1, "with", "email")`.
+
+    `broken` holds the paths of maps in which a key or value was not usable, and `lost` the ids of steps that could not
+    be read at all: what is said about them would be a guess.
+    """
+
+    file: str
+    text: str
+    data: Json
+    values: Mapping[Path, Place] = field(default_factory=dict)
+    keys: Mapping[Path, Place] = field(default_factory=dict)
+    scalars: Mapping[Path, Scalar] = field(default_factory=dict)
+    broken: frozenset[Path] = frozenset()
+    lost: frozenset[str] = frozenset()
+    mended: frozenset[int] = frozenset()
+    """Lines that were read as they should be, not as they are: their fault is known, their columns are not."""
+    _read: str = ""
+    _starts: tuple[int, ...] = ()
+
+    def at(self, path: Path) -> Place:
+        """The place of the value at this path, or of the nearest thing around it that is there."""
+        for end in range(len(path), -1, -1):
+            if path[:end] in self.values:
+                return self.values[path[:end]]
+        return Place(line=1, column=1)
+
+    def key(self, path: Path) -> Place:
+        """The place of the key itself; for a list item the place of its value."""
+        return self.keys.get(path) or self.at(path)
+
+    def inside(self, path: Path, offset: int, length: int) -> Place:
+        """The place of a part of the text at this path; `offset` counts characters of the text's value."""
+        scalar = self.scalars.get(path)
+        if scalar is None:
+            return self.at(path)
+        index = self._index_of(scalar, offset)
+        end = self._index_of(scalar, offset + max(length, 1) - 1) + 1
+        line = bisect_right(self._starts, index)
+        start_of_line = self._starts[line - 1]
+        line_end = self._read.find("\n", index)
+        end = min(end, line_end) if line_end >= 0 else end
+        return Place(line=line, column=index - start_of_line + 1, length=max(1, end - index))
+
+    def problem(
+        self,
+        code: str,
+        path: Path,
+        what: str,
+        hint: str = "",
+        *,
+        on: Literal["value", "key"] = "value",
+        level: Level = "error",
+    ) -> Problem:
+        """A problem at the value (or key) of this path."""
+        place = self.key(path) if on == "key" else self.at(path)
+        return problem_at(self.file, place, code, what, hint, level)
+
+    def line(self, number: int) -> str:
+        """The text of a line, from 1."""
+        lines = self.text.split("\n")
+        return lines[number - 1] if 0 < number <= len(lines) else ""
+
+    def with_marks(self, broken: frozenset[Path], lost: frozenset[str]) -> Source:
+        """The same source, knowing what of it could not be used."""
+        return replace(self, broken=broken, lost=lost)
+
+    def _index_of(self, scalar: Scalar, offset: int) -> int:
+        """Offset in the file of a character of the value, walking value and written text side by side."""
+        raw = self._read[scalar.start : scalar.end]
+        at = 0 if scalar.style == "plain" else 1
+        if scalar.style == "block":
+            at = raw.find("\n") + 1
+        for step, char in enumerate(scalar.text):
+            if not char.isspace():
+                while at < len(raw) and raw[at].isspace():
+                    at += 1
+            if step == offset:
+                break
+            at += _written(raw, at, char, scalar.style)
+        return min(scalar.start + at, max(scalar.end - 1, scalar.start))
+
+
+def _written(raw: str, at: int, char: str, style: Style) -> int:
+    """How many characters of the file stand for this character of the value."""
+    if style == "double":
+        escape = _ESCAPE.match(raw, at)
+        if escape:
+            return len(escape.group())
+    if style == "single" and char == "'":
+        return 2
+    if char.isspace():
+        return 1 if raw[at : at + 1] == char else 0
+    return 1
+
+
+def problem_at(file: str, place: Place, code: str, what: str, hint: str = "", level: Level = "error") -> Problem:
+    """A problem at a place."""
+    return Problem(
+        code=code,
+        level=level,
+        file=file,
+        line=place.line,
+        column=place.column,
+        length=place.length,
+        what=what,
+        hint=hint,
+    )
+
+
+def plain_value(text: str) -> Json:
+    """What YAML 1.2 makes of a plain value: None, a switch, a number, or the text itself."""
+    if text in _WORDS:
+        return None
+    if text in _SWITCHES:
+        return _SWITCHES[text]
+    if _INTEGER.match(text):
+        return int(text) if len(text) < 4000 else text
+    if _BASED.match(text):
+        return int(text, 0)
+    if _FLOAT.match(text):
+        number = float(text)
+        return number if number not in (float("inf"), float("-inf")) else text
+    return text
+
+
+def reads_differently(text: str) -> bool:
+    """Whether a plain value would print differently from what the author wrote: 00123, 1.10, 5319E7, +49."""
+    value = plain_value(text)
+    if isinstance(value, bool) or value is None:
+        return text not in ("true", "false", "null", "", "~")
+    return not isinstance(value, str) and str(value) != text
+
+
+def as_quoted(text: str) -> str:
+    """A text as it is written in double quotes."""
+    return quoted(text)
+
+
+def read(text: str, file: str) -> tuple[Source | None, tuple[Problem, ...]]:
+    """Reads a YAML text. All problems of reading come back; the source is None where nothing could be made of it."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    size = len(text.encode("utf-8", "replace"))
+    if size > MOST_BYTES:
+        what = f"the file has {size:,} bytes; more than {MOST_BYTES:,} are not read"
+        return None, (Problem(code="FL004", level="error", file=file, line=0, column=0, what=what),)
+    problems: list[Problem] = []
+    written = text
+    mended: set[int] = set()
+    for _ in range(MOST_REPAIRS):
+        reader = _Reader(text, file)
+        try:
+            data = reader.run()
+        except _Unreadable as broken:
+            findings = (
+                [] if broken.final else [f for f in (*find_braces(text), *find_signs(text)) if f.line not in mended]
+            )
+            if not findings and broken.fixed and broken.problem.line not in mended:
+                text = _mend_lines(text, {broken.problem.line: broken.fixed})
+                mended.add(broken.problem.line)
+                problems.append(broken.problem)
+                continue
+            if not findings:
+                kept = [found for found in (broken.problem, *reader.problems) if found.line not in mended]
+                return None, _in_order([*problems, *(kept if problems or kept else [broken.problem])])
+            problems.extend(_found(file, finding) for finding in findings)
+            text = _mend_lines(text, {finding.line: finding.fixed for finding in findings})
+            mended.update(finding.line for finding in findings)
+            continue
+        problems.extend(found for found in reader.problems if found.line not in mended)
+        source = Source(
+            file=file,
+            text=written,
+            data=data,
+            values=reader.values,
+            keys=reader.keys,
+            scalars=reader.scalars,
+            mended=frozenset(mended),
+            _read=text,
+            _starts=_line_starts(text),
+        )
+        return source, _in_order(problems)
+    return None, _in_order(problems)
+
+
+def _found(file: str, finding: Finding) -> Problem:
+    place = Place(line=finding.line, column=finding.column, length=finding.length)
+    fixed = f"write the line so:  {finding.fixed.strip()}"
+    if finding.kind == "braces":
+        return problem_at(file, place, "FL004", f"put quotes around the expression {finding.shown}", fixed)
+    name = NAMES.get(finding.shown, f'the full-width sign "{finding.shown}"')
+    return problem_at(file, place, "FL003", f"{name} stands where YAML needs the ASCII sign", fixed)
+
+
+def _mend_lines(text: str, fixed: dict[int, str]) -> str:
+    return "\n".join(fixed.get(number, line) for number, line in enumerate(text.split("\n"), 1))
+
+
+def _in_order(problems: list[Problem]) -> tuple[Problem, ...]:
+    return tuple(sorted(problems, key=lambda found: (found.line, found.column, found.code)))
+
+
+def _line_starts(text: str) -> tuple[int, ...]:
+    return (0, *(match.end() for match in re.finditer("\n", text)))
+
+
+class _Unreadable(Exception):
+    """Reading stops here. `fixed` is the line as it should be, where that is known."""
+
+    def __init__(self, problem: Problem, fixed: str = "", *, final: bool = False) -> None:
+        super().__init__(problem.what)
+        self.problem = problem
+        self.fixed = fixed
+        self.final = final
+
+
+@dataclass(kw_only=True, slots=True)
+class _Frame:
+    """A map or list that is being read. In a map, `key` is the key whose value comes next."""
+
+    value: dict[str, Json] | list[Json]
+    path: Path
+    flow: bool
+    place: Place
+    key: str | None = None
+    ignored: bool = False
+
+
+class _Reader:
+    """One pass over one text."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self.text = text
+        self.file = file
+        self.lines = text.split("\n")
+        self.problems: list[Problem] = []
+        self.values: dict[Path, Place] = {}
+        self.keys: dict[Path, Place] = {}
+        self.scalars: dict[Path, Scalar] = {}
+        self.frames: list[_Frame] = []
+        self.root: Json = None
+
+    def run(self) -> Json:
+        documents = 0
+        for event in self._events():
+            if isinstance(event, DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    raise self._stop(
+                        self._place(event), "a second document begins here; a file is one document", final=True
+                    )
+                self._refuse_directives()
+            elif isinstance(event, (MappingStartEvent, SequenceStartEvent)):
+                self._open(event)
+            elif isinstance(event, (MappingEndEvent, SequenceEndEvent)):
+                self._close()
+            elif isinstance(event, ScalarEvent):
+                self._scalar(event)
+            elif isinstance(event, AliasEvent):
+                place = self._place(event)
+                self._refuse(place, f'the alias "*{event.anchor}" is not accepted; write the value out')
+                self._put(None, place)
+        self._refuse_tabs()
+        return self.root
+
+    def _events(self) -> Iterator[Any]:
+        try:
+            yield from YAML(typ="safe", pure=True).parse(self.text)
+        except MarkedYAMLError as error:
+            raise self._from_library(error) from None
+        except (YAMLError, ValueError, IndexError, AttributeError, TypeError) as error:
+            raise self._from_bare(error) from None
+
+    def _from_library(self, error: MarkedYAMLError) -> _Unreadable:
+        mark, context = error.problem_mark, error.context_mark
+        line, column = (mark.line, mark.column) if mark else (0, 0)
+        opened = (context.line, context.column) if context else None
+        words = reword(self.lines, error.problem or "", error.context or "", (line, column), opened)
+        place = Place(line=words.line + 1, column=words.column + 1, length=words.length)
+        return _Unreadable(problem_at(self.file, place, "FL004", words.what, words.hint), words.fixed)
+
+    def _from_bare(self, error: Exception) -> _Unreadable:
+        position = getattr(error, "position", None)
+        if isinstance(position, int) and position < len(self.text):
+            line = self.text.count("\n", 0, position)
+            column = position - (self.text.rfind("\n", 0, position) + 1)
+            what = f"a control character (U+{ord(self.text[position]):04X}) stands here; take it out"
+            return self._stop(Place(line=line + 1, column=column + 1), what, final=True)
+        return self._stop(Place(line=1, column=1), "this is not YAML that can be read", final=True)
+
+    def _stop(self, place: Place, what: str, hint: str = "", *, final: bool = False) -> _Unreadable:
+        return _Unreadable(problem_at(self.file, place, "FL004", what, hint), final=final)
+
+    def _refuse(self, place: Place, what: str, hint: str = "", code: str = "FL004") -> None:
+        self.problems.append(problem_at(self.file, place, code, what, hint))
+
+    def _place(self, event: Any) -> Place:
+        start, end = event.start_mark, event.end_mark
+        line = self.lines[start.line] if start.line < len(self.lines) else ""
+        last = end.column if end.line == start.line else len(line.rstrip())
+        return Place(line=start.line + 1, column=start.column + 1, length=max(1, last - start.column))
+
+    def _refuse_directives(self) -> None:
+        for number, line in enumerate(self.lines, 1):
+            if line.startswith("%"):
+                self._refuse(
+                    Place(line=number, column=1, length=len(line.split()[0])),
+                    f'"{line.split()[0]}" is not accepted; take the line out',
+                )
+            elif line.startswith("---"):
+                return
+
+    def _refuse_marks(self, event: Any, place: Place) -> None:
+        first = Place(line=place.line, column=place.column)
+        if event.anchor is not None:
+            self._refuse(first, f'the anchor "&{event.anchor}" is not accepted; write the value out where it is needed')
+        tag = getattr(event, "tag", None)
+        if tag is not None and str(tag) != "!":
+            shown = self.text[event.start_mark.index :].split(maxsplit=1)[0]
+            self._refuse(first, f'the tag "{shown}" is not accepted; quotes make a text, a bare number is a number')
+        elif tag is not None:
+            self._refuse(first, 'the tag "!" is not accepted; take it out')
+
+    def _open(self, event: MappingStartEvent | SequenceStartEvent) -> None:
+        place = self._place(event)
+        self._refuse_marks(event, place)
+        if len(self.frames) >= MOST_LEVELS:
+            raise self._stop(place, f"this is nested more than {MOST_LEVELS} levels deep", final=True)
+        frame = self.frames[-1] if self.frames else None
+        if frame is not None and isinstance(frame.value, dict) and frame.key is None:
+            raise self._stop(
+                place, "a key must be a text, not a map or a list", "begin the line with a name and a colon"
+            )
+        value: dict[str, Json] | list[Json] = {} if isinstance(event, MappingStartEvent) else []
+        path = self._child_path()
+        ignored = bool(frame and frame.ignored) or self._repeats()
+        self.frames.append(_Frame(value=value, path=path, flow=bool(event.flow_style), place=place, ignored=ignored))
+
+    def _close(self) -> None:
+        frame = self.frames.pop()
+        place = frame.place
+        if not frame.flow and isinstance(frame.value, dict) and frame.value:
+            place = self.keys.get((*frame.path, next(iter(frame.value))), place)
+        self._put(frame.value, place, frame.path)
+
+    def _scalar(self, event: ScalarEvent) -> None:
+        place = self._place(event)
+        self._refuse_marks(event, place)
+        style = _STYLES.get(event.style, "plain")
+        start, end = event.start_mark.index, event.end_mark.index
+        frame = self.frames[-1] if self.frames else None
+        if frame is not None and isinstance(frame.value, dict) and frame.key is None:
+            self._take_key(frame, event.value, style, place)
+            return
+        if style == "plain":
+            self._refuse_signs(event.value, frame, place)
+            self._refuse_comment(event, place)
+        path = self._child_path()
+        if not self._ignored():
+            self.scalars[path] = Scalar(text=event.value, style=style, start=start, end=end)
+        self._put(plain_value(event.value) if style == "plain" else event.value, place, path)
+
+    def _take_key(self, frame: _Frame, text: str, style: Style, place: Place) -> None:
+        if style == "plain":
+            line = self.lines[place.line - 1]
+            wide = next(
+                (
+                    i
+                    for i, c in enumerate(line[place.column - 1 : place.column - 1 + place.length])
+                    if c in "：｛［＃－｝］\u3000\u00a0"
+                ),
+                -1,
+            )
+            if wide >= 0:
+                self.problems.append(_found(self.file, sign_at(line, place.line, place.column - 1 + wide)))
+            elif text == "<<":
+                self._refuse(place, 'the merge key "<<" is not accepted; write the keys out')
+            elif not isinstance(plain_value(text), str):
+                shown = text or "nothing"
+                self._refuse(
+                    place,
+                    f'a key must be a text, and "{shown}" reads as something else',
+                    f"write it in quotes: {as_quoted(text)}",
+                )
+        if text in frame.value:
+            first = self.keys.get((*frame.path, text))
+            where = f" (first on line {first.line})" if first else ""
+            self._refuse(place, f'the key "{text}" is written twice{where}', "keep one of the two", "FL001")
+        elif not frame.ignored:
+            self.keys[(*frame.path, text)] = place
+        frame.key = text
+
+    def _refuse_tabs(self) -> None:
+        if "\t" not in self.text:
+            return
+        for number, (seen, _) in enumerate(masked(self.text), 1):
+            if "\t" in seen:
+                self._refuse(Place(line=number, column=seen.index("\t") + 1), "a tab stands here; YAML wants spaces")
+
+    def _refuse_signs(self, text: str, frame: _Frame | None, place: Place) -> None:
+        line = self.lines[place.line - 1]
+        if frame is None:
+            return
+        wide = -1
+        if text[:1] in ("\u3000", "\u00a0"):
+            wide = place.column - 1
+        elif frame.flow:
+            wide = wide_sign("\0" * (place.column - 1) + line[place.column - 1 : place.column - 1 + place.length], True)
+        if wide >= 0:
+            self.problems.append(_found(self.file, sign_at(line, place.line, wide)))
+
+    def _refuse_comment(self, event: ScalarEvent, place: Place) -> None:
+        """A plain text followed by ` #`: did the author mean a comment or the sign?"""
+        if not event.value:
+            return
+        end = event.end_mark
+        rest = self.lines[end.line][end.column :] if end.line < len(self.lines) else ""
+        match = re.match(r"( +)#(.?)", rest)
+        if match is None or (len(match[1]) >= 2 and match[2] in ("", " ", "#", "!", "-", "=")):
+            return
+        whole = event.value + rest.rstrip()
+        here = Place(line=end.line + 1, column=end.column + len(match[1]) + 1, length=len(rest.strip()))
+        self._refuse(
+            here,
+            f'YAML drops "{rest.strip()}" here: after a space, "#" begins a comment',
+            f"if it belongs to the text: {as_quoted(whole)}; if it is a comment, put two spaces before and one after the #",
+            "FL002",
+        )
+
+    def _child_path(self) -> Path:
+        if not self.frames:
+            return ()
+        frame = self.frames[-1]
+        if isinstance(frame.value, dict):
+            return (*frame.path, frame.key or "")
+        return (*frame.path, len(frame.value))
+
+    def _repeats(self) -> bool:
+        """Whether the value to come belongs to a key that was there before: the first one stays."""
+        frame = self.frames[-1] if self.frames else None
+        return frame is not None and isinstance(frame.value, dict) and frame.key in frame.value
+
+    def _ignored(self) -> bool:
+        return bool(self.frames) and (self.frames[-1].ignored or self._repeats())
+
+    def _put(self, value: Json, place: Place, path: Path | None = None) -> None:
+        path = self._child_path() if path is None else path
+        if not self._ignored():
+            self.values[path] = place
+        if not self.frames:
+            self.root = value
+            return
+        frame = self.frames[-1]
+        if isinstance(frame.value, list):
+            frame.value.append(value)
+        elif frame.key is not None:
+            frame.value.setdefault(frame.key, value)
+            frame.key = None
