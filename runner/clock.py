@@ -38,3 +38,8 @@ def shown(at: int, zone: str = "UTC") -> str:
     moment = datetime.fromtimestamp(at / 1000, tz=UTC).astimezone(ZoneInfo(zone))
     offset = moment.strftime("%z")
     return f"{moment:%Y-%m-%d %H:%M:%S} {offset[:3]}:{offset[3:]}"
+
+
+def iso(at: int, zone: str = "UTC") -> str:
+    """`at` as ISO 8601 text with offset, to the second: the form dates have inside expressions."""
+    return datetime.fromtimestamp(at // 1000, tz=UTC).astimezone(ZoneInfo(zone)).isoformat()

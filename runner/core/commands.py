@@ -40,6 +40,7 @@ class Send:
     frozen: Mapping[str, Json] | None = None
     frozen_hash: str = ""
     free_record: str = ""
+    word: str = ""
 
 
 Command = Record | Send

@@ -109,7 +109,8 @@ def _step_skipped(state: State, event: e.StepSkipped) -> State:
 
 def _step_failed(state: State, event: e.StepFailed) -> State:
     if event.goes_on:
-        return _set_step(state, event.step, status="refused", outcome="refused")
+        output = part_outputs(state, event.step, "do")
+        return _set_step(state, event.step, status="refused", outcome="refused", output=output)
     failure = Failure(kind=event.kind, step=event.step, summary=event.summary, at=event.at)
     if event.step:
         state = _set_step(state, event.step, status="failed", outcome="failed")
@@ -176,7 +177,7 @@ def _after_applied(state: State, event: e.CallEvent, call: Call) -> State:
         effect = Effect(path=event.step, part=event.part, action=call.action, external_id=call.external_id)
         state = replace(state, effects=_put(state.effects, call.start_no, effect))
     if event.purpose in FORWARD and _every_part(state, event.step, event.purpose, call.parts):
-        output = _combined(state, event.step, event.purpose, call.parts)
+        output = part_outputs(state, event.step, event.purpose)
         return _set_step(state, event.step, status="done", outcome="done", output=output)
     if event.purpose == "undo" and _every_part(state, event.step, "undo", call.parts):
         disposition = "undone" if call.word == "cancel" else "answered"
@@ -189,18 +190,16 @@ def _every_part(state: State, path: str, purpose: str, parts: int) -> bool:
     return all(call is not None and call.is_applied for call in calls)
 
 
-def _combined(state: State, path: str, purpose: str, parts: int) -> Mapping[str, Json]:
-    return state.calls[(path, purpose, 0)].output if parts == 1 else part_outputs(state, path, purpose, parts)
-
-
-def part_outputs(state: State, path: str, purpose: str, parts: int) -> Mapping[str, Json]:
-    """The output of a fanned-out step: the first applied part's fields, lists joined over the applied parts."""
+def part_outputs(state: State, path: str, purpose: str) -> Mapping[str, Json]:
+    """The output of a step's applied calls: of one its own; of several the first one's fields, lists joined."""
+    outputs = [
+        call.output for name, call in sorted(state.calls.items()) if name[:2] == (path, purpose) and call.is_applied
+    ]
+    if len(outputs) == 1:
+        return outputs[0]
     joined: dict[str, Json] = {}
-    for part in range(parts):
-        call = state.calls.get((path, purpose, part))
-        if call is None or not call.is_applied:
-            continue
-        for name, value in call.output.items():
+    for output in outputs:
+        for name, value in output.items():
             if isinstance(value, list):
                 joined[name] = [*joined.get(name, []), *value]
             else:
@@ -367,6 +366,10 @@ def _answer_go_on(state: State, handoff: HandOff) -> State:
     return state
 
 
+def _answer_fact(state: State, handoff: HandOff) -> State:
+    return _set_undo(state, handoff.step, "open") if handoff.purpose == "undo" else state
+
+
 def _answer_done(state: State, handoff: HandOff) -> State:
     note = handoff.reference or handoff.reason
     return set_disposition(_set_undo(state, handoff.step, "done"), handoff.step, "by_hand", note)
@@ -378,6 +381,8 @@ def _answer_stands(state: State, handoff: HandOff) -> State:
 
 _ANSWERS: Mapping[str, Callable[[State, HandOff], State]] = {
     "take_over": _answer_take_over,
+    "happened": _answer_fact,
+    "did_not": _answer_fact,
     "retry": _answer_retry,
     "go_on": _answer_go_on,
     "done": _answer_done,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from runner.clock import iso
 from runner.contract import Json
 from runner.core.state import Failure, State
 
@@ -21,7 +22,7 @@ def names_in_reach(
             path: step.output for path, step in state.steps.items() if step.status in ("done", "found", "refused")
         },
         "outcome": {path: step.outcome for path, step in state.steps.items() if step.outcome},
-        "run": {"id": state.run, "flow": state.flow, "mode": state.mode, "started_at": state.started_at},
+        "run": {"id": state.run, "flow": state.flow, "mode": state.mode, "started_at": iso(state.started_at)},
         "trigger": state.trigger,
     }
     if output is not None:

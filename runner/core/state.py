@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from runner.clock import iso
 from runner.contract import Json
 
 CallName = tuple[str, str, int]
@@ -140,7 +141,7 @@ class Failure:
 
     def as_names(self) -> dict[str, Json]:
         """The names in reach of expressions."""
-        return {"kind": self.kind, "step": self.step, "summary": self.summary, "by": self.by, "at": self.at}
+        return {"kind": self.kind, "step": self.step, "summary": self.summary, "by": self.by, "at": iso(self.at)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

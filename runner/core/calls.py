@@ -1,0 +1,264 @@
+"""What is to be done about the calls of one step, forward or undo: the next attempt, a timer, a look-up, a person.
+
+A step's call is one, or one per part where the action fans out. `CallPlan` says what is common to all of its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from runner.contract import Action, Json, Purpose, Retry
+from runner.core import events as e
+from runner.core.commands import Command, Record, Send
+from runner.core.keys import make_key
+from runner.core.retry import FIND_DELAY, READS, Move, next_move
+from runner.core.state import Call, HandOff, State
+
+UNKNOWN_CHOICES = ("happened", "did_not", "compensate", "take_over")
+UNKNOWN_CHOICES_CLOSED = ("happened", "did_not", "go_on", "take_over")
+UNKNOWN_CHOICES_UNDO = ("happened", "did_not", "done", "stands", "take_over")
+SEVERAL_CHOICES = ("happened", "did_not", "compensate", "take_over")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallPlan:
+    """One step's call: what is sent, under which rules.
+
+    `input` is the step's whole input. `asks_by` is how an unknown outcome is looked up ("" = it cannot be).
+    `author_key` replaces our reference. `is_closed`: no further attempt may start.
+    """
+
+    path: str
+    purpose: Purpose
+    action_name: str
+    action: Action
+    input: Mapping[str, Json]
+    retry: Retry
+    limit: int
+    owner: str
+    asks_by: Purpose | None = None
+    find: Mapping[str, Json] | None = None
+    author_key: str = ""
+    word: str = ""
+    free_record: str = ""
+    is_closed: bool = False
+
+    @property
+    def parts(self) -> int:
+        """How many calls this is."""
+        return len(self.parted(self.input))
+
+    def parted(self, whole: Mapping[str, Json]) -> list[Mapping[str, Json]]:
+        """The input of each part."""
+        field = self.action.fan_out
+        value = whole.get(field) if field else None
+        if not isinstance(value, list):
+            return [whole]
+        return [{**whole, field: item} for item in value]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Progress:
+    """Where a step's calls stand: what to do now, and what has ended without an effect (part -> move)."""
+
+    commands: tuple[Command, ...] = ()
+    ended: Mapping[int, Move] | None = None
+    is_moving: bool = False
+    """A call is open, a timer runs, or commands are due: the step has not come to its end."""
+
+
+def progress(state: State, plan: CallPlan, now: int) -> Progress:
+    """What to do about all parts of a call."""
+    records: list[Command] = []
+    sends: list[Send] = []
+    ended: dict[int, Move] = {}
+    is_moving = False
+    starts = state.next_start
+    parts = plan.parted(plan.input)
+    for part, input_ in enumerate(parts):
+        call = state.calls.get((plan.path, plan.purpose, part))
+        if call is not None and call.is_applied:
+            continue
+        if call is None and plan.is_closed:
+            continue
+        commands, move = _part_commands(state, plan, part, input_, call, now)
+        if move.word == "end":
+            ended[part] = move
+            continue
+        is_moving = True
+        for command in commands:
+            if not isinstance(command, Send):
+                records.append(command)
+                continue
+            if command.purpose == "do":
+                command = _numbered(command, call, starts)
+                starts = max(starts, command.start_no + 1)
+            if not sends and command.purpose == plan.purpose and not _knows_input(state, plan):
+                command = replace(command, whole_input=plan.input)
+            sends.append(command)
+    return Progress(commands=tuple(records or sends), ended=ended, is_moving=is_moving)
+
+
+def _numbered(send: Send, call: Call | None, start_no: int) -> Send:
+    if call is not None and call.generation == send.generation:
+        start_no = call.start_no
+    return replace(send, start_no=start_no)
+
+
+def _knows_input(state: State, plan: CallPlan) -> bool:
+    known = state.undo.get(plan.path) if plan.purpose == "undo" else state.steps.get(plan.path)
+    return known is not None and bool(known.input)
+
+
+def _part_commands(
+    state: State, plan: CallPlan, part: int, input_: Mapping[str, Json], call: Call | None, now: int
+) -> tuple[Sequence[Command], Move]:
+    if call is None:
+        return [first_send(state, plan, part, input_)], Move(word="send")
+    question = open_question(state, plan, part, call)
+    if question is not None:
+        return _from_answer(plan, part, call, question, now), Move(word="nothing")
+    move = next_move(
+        call, plan.action, plan.retry, now=now, can_look_up=plan.asks_by is not None, is_closed=plan.is_closed
+    )
+    if call.due is not None and now >= call.due:
+        fired = e.TimerFired(
+            at=now, step=plan.path, timer=call.due_for, due=call.due, purpose=plan.purpose, part=part
+        )
+        return [Record(event=fired)], move
+    if move.word == "send":
+        return [next_send(state, plan, part, input_, call)], move
+    if move.word == "wait":
+        timer = e.TimerSet(
+            at=now, step=plan.path, timer=move.timer, due=move.due, purpose=plan.purpose, part=part, why=call.summary
+        )
+        return [Record(event=timer)], move
+    if move.word == "look_up":
+        return look_up(state, plan, part, input_, call, now), move
+    if move.word == "ask":
+        return [ask(state, plan, part, "unknown", move.summary, now)], move
+    return [], move
+
+
+def first_send(state: State, plan: CallPlan, part: int, input_: Mapping[str, Json], generation: int = 0) -> Send:
+    """The first attempt of a generation."""
+    key = plan.author_key if generation == 0 else f"{plan.author_key}-{generation}"
+    if not plan.author_key:
+        key = make_key(
+            flow=state.flow, run=state.run, step=plan.path, part=part, purpose=plan.purpose, generation=generation
+        )
+    return Send(
+        step=plan.path, purpose=plan.purpose, part=part, parts=plan.parts, generation=generation, attempt=1,
+        action=plan.action_name, key=key, limit=plan.limit, input=input_, free_record=plan.free_record, word=plan.word,
+    )  # fmt: skip
+
+
+def next_send(state: State, plan: CallPlan, part: int, input_: Mapping[str, Json], call: Call) -> Send:
+    """The next attempt: a new generation where a person raised it, else the frozen request again."""
+    if call.renew:
+        return first_send(state, plan, part, input_, call.generation + 1)
+    return Send(
+        step=plan.path, purpose=plan.purpose, part=part, parts=call.parts, generation=call.generation,
+        attempt=call.attempt + 1, action=plan.action_name, key=call.key, limit=plan.limit, frozen=call.request,
+        frozen_hash=call.request_hash, free_record=plan.free_record, word=plan.word,
+    )  # fmt: skip
+
+
+def open_question(state: State, plan: CallPlan, part: int, call: Call) -> HandOff | None:
+    """The hand-off that decides about this call's last attempt, if there is one and it is not consumed."""
+    question = state.handoff_about(plan.path, plan.purpose, part)
+    if question is None or question.opened_seq < call.intended_seq or call.renew:
+        return None
+    if question.choice in ("compensate", "go_on", "take_over", "retry", "done", "stands"):
+        return None
+    return question
+
+
+def _from_answer(plan: CallPlan, part: int, call: Call, question: HandOff, now: int) -> list[Command]:
+    results = {"happened": "applied", "did_not": "not_applied"}
+    if not question.choice:
+        return []
+    settled = e.CallSettled(
+        at=now, step=plan.path, purpose=plan.purpose, part=part, generation=call.generation, attempt=call.attempt,
+        result=results[question.choice], by=question.by, output=question.output, external_id=question.external_id,
+        summary=question.reason,
+    )  # fmt: skip
+    return [Record(event=settled)]
+
+
+def look_up(
+    state: State, plan: CallPlan, part: int, input_: Mapping[str, Json], call: Call, now: int
+) -> list[Command]:
+    """Asks the service what became of the call: by our key, or by the fields the business knows."""
+    assert plan.asks_by is not None
+    asked = state.calls.get((plan.path, plan.asks_by, part))
+    if asked is None or asked.intended_seq < call.intended_seq:
+        attempt = asked.attempt + 1 if asked else 1
+        return [_asking(plan, part, input_, call.key, attempt)]
+    if asked.last == "applied":
+        return [_settle(state, plan, part, call, asked, now)]
+    move = next_move(asked, READ_ACTION, READS, now=now, can_look_up=False, is_closed=False)
+    if asked.due is not None and now >= asked.due:
+        fired = e.TimerFired(
+            at=now, step=plan.path, timer=asked.due_for, due=asked.due, purpose=plan.asks_by, part=part
+        )
+        return [Record(event=fired)]
+    if move.word == "send":
+        return [_asking(plan, part, input_, call.key, asked.attempt + 1)]
+    if move.word == "wait":
+        timer = e.TimerSet(
+            at=now, step=plan.path, timer="retry", due=move.due, purpose=plan.asks_by, part=part, why=asked.summary
+        )
+        return [Record(event=timer)]
+    if move.word == "end":
+        return [ask(state, plan, part, "unknown", f"It could not be looked up: {asked.summary}", now)]
+    return []
+
+
+READ_ACTION = Action(name="look-up", effect="read")
+
+
+def _asking(plan: CallPlan, part: int, input_: Mapping[str, Json], key: str, attempt: int) -> Send:
+    assert plan.asks_by is not None
+    return Send(
+        step=plan.path, purpose=plan.asks_by, part=part, parts=1, generation=0, attempt=attempt,
+        action=plan.action_name, key=key, limit=min(plan.limit, 30_000),
+        input=plan.find if plan.asks_by == "find" and plan.find is not None else input_,
+    )  # fmt: skip
+
+
+def _settle(state: State, plan: CallPlan, part: int, call: Call, asked: Call, now: int) -> Command:
+    if (asked.count or 0) > 1:
+        summary = f"{asked.count} records match; it is not clear which one is ours."
+        return ask(state, plan, part, "several", summary, now)
+    found = asked.count == 1
+    return Record(
+        event=e.CallSettled(
+            at=now, step=plan.path, purpose=plan.purpose, part=part, generation=call.generation, attempt=call.attempt,
+            result="applied" if found else "not_applied", by="find" if plan.asks_by == "find" else "lookup",
+            adopted=found and plan.asks_by == "find", output=asked.output if found else {},
+            external_id=asked.external_id if found else "",
+        )
+    )  # fmt: skip
+
+
+def ask(state: State, plan: CallPlan, part: int, kind: str, summary: str, now: int) -> Command:
+    """Hands the question "did it happen?" to the step's owner."""
+    choices = UNKNOWN_CHOICES_CLOSED if plan.is_closed else UNKNOWN_CHOICES
+    if plan.purpose == "undo":
+        kind, choices = "compensation_unknown", UNKNOWN_CHOICES_UNDO
+    return Record(
+        event=e.HandedOff(
+            at=now, step=plan.path, handoff=next_handoff(state), kind=kind, owner=plan.owner, choices=choices,
+            summary=summary or "No answer came.", purpose=plan.purpose, part=part,
+        )
+    )  # fmt: skip
+
+
+def next_handoff(state: State) -> str:
+    """The id of the run's next hand-off: h1, h2 …"""
+    return f"h{len(state.handoffs) + 1}"
+
+
+__all__ = ["FIND_DELAY", "CallPlan", "Progress", "ask", "first_send", "look_up", "next_handoff", "progress"]

@@ -1,0 +1,257 @@
+"""When forward is closed: settling what is open, making good what was done, newest start first, and the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from runner.contract import Action, Json
+from runner.core import events as e
+from runner.core.calls import CallPlan, next_handoff, progress
+from runner.core.commands import Command, Record
+from runner.core.fold import part_outputs
+from runner.core.forward import action_input, plan_of
+from runner.core.names import names_in_reach
+from runner.core.retry import policy
+from runner.core.state import HandOff, State
+from runner.errors import EvaluationError
+from runner.language.bundle import Bundle
+from runner.language.expressions import evaluate
+from runner.language.flow import Compensation, Step
+
+COMPENSATION_CHOICES = ("done", "stands", "take_over")
+FAILED_CHOICES = ("retry", "done", "stands", "take_over")
+
+
+def is_stopping_here(state: State) -> bool:
+    """What was done stays: an operator stopped here, a person closed the run or took it over."""
+    return (
+        state.is_taken_over or not state.root.compensates or (state.stop is not None and not state.stop_compensates)
+    )
+
+
+def open_questions(state: State) -> tuple[HandOff, ...]:
+    """The questions that keep the run from ending: what became of a call always, the rest unless it stops here."""
+    if state.is_taken_over:
+        return ()
+    if state.root.closed and is_stopping_here(state):
+        return tuple(handoff for handoff in state.open_handoffs if handoff.purpose in ("do", "undo"))
+    return state.open_handoffs
+
+
+def settle_open(bundle: Bundle, state: State, now: int, *, with_undo: bool) -> tuple[Command, ...]:
+    """Commands that settle calls whose outcome is unknown, without starting any attempt.
+
+    `with_undo`: compensations are settled too, because none will go on.
+    """
+    commands: list[Command] = []
+    for path in _unsettled_paths(state, "do"):
+        if _is_let_go(state, path) and _rest_remains(state, path):
+            continue
+        plan = plan_of(bundle, state, bundle.steps[path], now, is_closed=True)
+        commands.extend(progress(state, plan, now).commands)
+    for path in _unsettled_paths(state, "undo") if with_undo else ():
+        undoing = _Undoing(bundle=bundle, state=state, step=bundle.steps[path], now=now)
+        commands.extend(_undo(undoing, is_closed=True))
+    return tuple(commands)
+
+
+def _unsettled_paths(state: State, purpose: str) -> list[str]:
+    return list(
+        dict.fromkeys(name[0] for name, call in state.calls.items() if name[1] == purpose and call.is_unsettled)
+    )
+
+
+def is_settling(state: State) -> bool:
+    """An unknown outcome is being looked up or asked about."""
+    return any(call.is_unsettled for name, call in state.calls.items() if name[1] in ("do", "undo"))
+
+
+def all_have_ended(state: State) -> bool:
+    """Every applied effect has had its compensation, whatever came of it."""
+    return all(_has_ended(state, path) for path in applied_paths(state))
+
+
+def _is_unsettled(state: State, path: str) -> bool:
+    return any(
+        name[0] == path and name[1] == "do" and (call.is_unsettled or call.is_open)
+        for name, call in state.calls.items()
+    )
+
+
+def _is_let_go(state: State, path: str) -> bool:
+    """Its owner said: go on with the rest."""
+    return any(h.step == path and h.purpose == "do" and h.choice == "go_on" for h in state.handoffs.values())
+
+
+def _rest_remains(state: State, but: str) -> bool:
+    return any(path != but and not _has_ended(state, path) for path in applied_paths(state))
+
+
+def _has_ended(state: State, path: str) -> bool:
+    undo = state.undo.get(path)
+    return undo is not None and undo.status != "open"
+
+
+def applied_paths(state: State) -> list[str]:
+    """The steps whose calls were applied or may have been, newest start first."""
+    newest: dict[str, int] = {}
+    for (path, purpose, _), call in state.calls.items():
+        if purpose == "do" and (call.is_applied or call.is_unsettled):
+            newest[path] = max(newest.get(path, 0), call.start_no)
+    return sorted(newest, key=lambda path: -newest[path])
+
+
+def compensate(bundle: Bundle, state: State, now: int) -> tuple[Command, ...] | None:
+    """The next thing to do about the applied effects; None when everything was begun and nothing moves.
+
+    Starts are ordered; a question to a person holds nothing, except an unsettled outcome: it holds what is older.
+    """
+    for path in applied_paths(state):
+        if _is_unsettled(state, path):
+            if _is_let_go(state, path):
+                continue
+            return None
+        undo = state.undo.get(path)
+        if undo is not None and undo.status != "open":
+            if undo.status == "failed" and bundle.flow.on_failure.if_one_fails == "stop" and _is_asked(state, path):
+                return None
+            continue
+        step = bundle.steps[path]
+        try:
+            commands = _undo(_Undoing(bundle=bundle, state=state, step=step, now=now))
+        except EvaluationError as error:
+            return (_hand_off(state, step, "request", str(error), FAILED_CHOICES, now),)
+        return commands
+    return None
+
+
+def _is_asked(state: State, path: str) -> bool:
+    return any(h.step == path and h.kind == "compensation_failed" for h in state.open_handoffs)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Undoing:
+    """One step being made good."""
+
+    bundle: Bundle
+    state: State
+    step: Step
+    now: int
+
+    @property
+    def path(self) -> str:
+        return self.step.id
+
+    def names(self) -> dict[str, Json]:
+        known = self.state.steps[self.path]
+        output = known.output or part_outputs(self.state, self.path, "do")
+        names = names_in_reach(self.state, output=output, failure=self.state.root.failure)
+        return {**names, "input": known.input} if self.step.compensate and not self.step.compensate.action else names
+
+
+def _hand_off(
+    state: State, step: Step, kind: str, summary: str, choices: tuple[str, ...], now: int, owner: str = "",
+    say: str = "", show: Mapping[str, Json] | None = None,
+) -> Command:  # fmt: skip
+    return Record(
+        event=e.HandedOff(
+            at=now, step=step.id, handoff=next_handoff(state), kind=kind, owner=owner or step.owner or state.owner,
+            choices=choices, summary=summary, say=say, show=show or {},
+        )
+    )  # fmt: skip
+
+
+def _undo(undoing: _Undoing, *, is_closed: bool = False) -> tuple[Command, ...]:
+    state, step, now = undoing.state, undoing.step, undoing.now
+    words = step.compensate or Compensation(word="hand_off", say="This step says nothing of how it is made good.")
+    if words.word == "none":
+        return (Record(event=e.CompensationSkipped(at=now, step=step.id, reason=words.reason)),)
+    if words.word == "hand_off":
+        return (_handed_by_flow(undoing, words),)
+    if words.word == "cancel" and _is_adopted(state, step.id):
+        summary = "It was found after our attempt and may not be ours, so it is not cancelled by itself."
+        return (_hand_off(state, step, "compensation", summary, COMPENSATION_CHOICES, now),)
+    plan = _undo_plan(undoing, words, is_closed=is_closed)
+    done = progress(state, plan, now)
+    if done.is_moving or not done.ended:
+        return done.commands
+    worst = next(iter(done.ended.values()))
+    summary = worst.summary or "It gave up."
+    return (
+        Record(event=e.CompensationFailed(at=now, step=step.id, kind=worst.kind, summary=summary)),
+        _hand_off(state, step, "compensation_failed", summary, FAILED_CHOICES, now),
+    )
+
+
+def _is_adopted(state: State, path: str) -> bool:
+    return any(name[0] == path and name[1] == "do" and call.adopted for name, call in state.calls.items())
+
+
+def _handed_by_flow(undoing: _Undoing, words: Compensation) -> Command:
+    state, step, now = undoing.state, undoing.step, undoing.now
+    names, zone = undoing.names(), undoing.bundle.zone
+    return _hand_off(
+        state, step, "compensation", "The flow says a person makes this good.", COMPENSATION_CHOICES, now,
+        owner=words.target, say=str(evaluate(words.say, names, now=now, zone=zone)) if words.say else "",
+        show=evaluate(dict(words.show), names, now=now, zone=zone),
+    )  # fmt: skip
+
+
+def _undo_plan(undoing: _Undoing, words: Compensation, *, is_closed: bool) -> CallPlan:
+    bundle, state, step, now = undoing.bundle, undoing.state, undoing.step, undoing.now
+    names = undoing.names()
+    name, written = _undo_action(bundle, step, words, names)
+    action = bundle.actions[name]
+    known = state.undo.get(step.id)
+    if known is not None and known.input:
+        whole = known.input
+    else:
+        whole = action_input(bundle, action, written, names, now)
+    return CallPlan(
+        path=step.id, purpose="undo", action_name=name, action=action, input=whole,
+        retry=policy(action, words.retry, "undo"), limit=words.timeout or action.timeout,
+        owner=step.owner or state.owner, asks_by="undo_lookup" if action.has_lookup else None, word=words.word,
+        is_closed=is_closed,
+    )  # fmt: skip
+
+
+def _undo_action(
+    bundle: Bundle, step: Step, words: Compensation, names: dict[str, Json]
+) -> tuple[str, Mapping[str, Json]]:
+    if words.action:
+        return words.action, words.with_
+    if words.word == "quarantine":
+        output = names.get("output")
+        return "quarantine.add", {"record": words.target, "reason": names["failure"]["summary"], "content": output}
+    undo: Action = bundle.actions[step.action]
+    assert undo.undo is not None
+    return f"{step.action.partition('.')[0]}.{undo.undo.action}", undo.undo.with_
+
+
+def finish(state: State, now: int) -> tuple[Command, ...]:
+    """The end, when no question is open and nothing moves; else nothing."""
+    if open_questions(state):
+        return ()
+    if state.holds_record:
+        return (Record(event=e.RecordReleased(at=now, record=state.record)),)
+    stands = tuple(
+        dict.fromkeys(
+            effect.path for _, effect in sorted(state.effects.items()) if effect.disposition in ("pending", "stands")
+        )
+    )
+    status = _end_status(state)
+    summary = state.root.failure.summary if state.root.failure else ""
+    if state.is_taken_over:
+        stands = ()
+    return (Record(event=e.RunFinished(at=now, status=status, summary=summary, stands=stands)),)
+
+
+def _end_status(state: State) -> str:
+    if state.is_taken_over:
+        return "closed"
+    if is_stopping_here(state):
+        return "closed" if state.root.cause == "person" and state.stop is None else "stopped"
+    if any(effect.disposition in ("by_hand", "stands") for effect in state.effects.values()):
+        return "closed"
+    return "compensated" if state.effects else "failed"

@@ -1,0 +1,160 @@
+"""`decide(bundle, state, now)`: what happens next. Pure: the same log and the same time give the same commands.
+
+It answers with facts to record, or, when there is none to record, with calls to send. Facts are folded before it is
+asked again (`settle`), so that it never has to foresee its own consequences.
+"""
+
+from __future__ import annotations
+
+from runner.core import events as e
+from runner.core.calls import next_handoff
+from runner.core.closing import (
+    FAILED_CHOICES,
+    all_have_ended,
+    compensate,
+    finish,
+    is_settling,
+    is_stopping_here,
+    open_questions,
+    settle_open,
+)
+from runner.core.commands import Command, Record, Send
+from runner.core.fold import fold
+from runner.core.forward import walk
+from runner.core.names import names_in_reach
+from runner.core.state import Failure, HandOff, State
+from runner.errors import EvaluationError
+from runner.language.bundle import Bundle
+from runner.language.expressions import evaluate
+
+FAILURE_CHOICES = ("retry", "skip", "compensate", "take_over")
+CLOSING_CHOICES = frozenset({"compensate", "close", "take_over"})
+LONGEST_CHAIN = 10_000
+
+
+def decide(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
+    """The commands that are due now; empty when the run waits, is paused or has ended."""
+    if state.has_ended or not state.run or state.is_paused:
+        return ()
+    questions = open_questions(state)
+    if state.record and not state.holds_record and questions:
+        return (Record(event=e.RecordHeld(at=now, record=state.record, handoff=questions[-1].id)),)
+    if state.holds_record and not questions:
+        return (Record(event=e.RecordReleased(at=now, record=state.record)),)
+    return _closing(bundle, state, now) if state.root.closed else _forward(bundle, state, now)
+
+
+def settle(bundle: Bundle, state: State, now: int) -> tuple[State, tuple[e.Event, ...], tuple[Send, ...]]:
+    """Decides until nothing is left to record: the state then, the facts in order, and the calls to send."""
+    recorded: list[e.Event] = []
+    for _ in range(LONGEST_CHAIN):
+        commands = decide(bundle, state, now)
+        facts = [command.event for command in commands if isinstance(command, Record)]
+        if not facts:
+            sends = tuple(command for command in commands if isinstance(command, Send))
+            return state, tuple(recorded), sends
+        for fact in facts:
+            state = fold(state, fact)
+        recorded.extend(facts)
+    raise AssertionError(f"run {state.run} does not come to rest")
+
+
+# --- forward -------------------------------------------------------------------------------------------------------
+
+
+def _forward(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
+    closed = _why_closed(bundle, state, now)
+    if closed is not None:
+        return (Record(event=closed),)
+    if state.failure is not None:
+        return _review(bundle, state, state.failure, now)
+    commands = walk(bundle, state, bundle.flow.steps, now)
+    if commands is not None:
+        return commands
+    return _succeed(bundle, state, now)
+
+
+def _why_closed(bundle: Bundle, state: State, now: int) -> e.ForwardClosed | None:
+    if state.stop is not None:
+        return _closed(state, state.stop, "stop", compensate=state.stop_compensates, now=now)
+    answer = _closing_answer(state)
+    if answer is not None:
+        why = state.failure.summary if state.failure else f"{answer.by} chose {answer.choice}"
+        summary = answer.reason or why
+        kind = state.failure.kind if state.failure else answer.kind
+        failure = Failure(kind=kind, step=answer.step, summary=summary, at=now, by=answer.by)
+        return _closed(state, failure, "person", compensate=answer.choice == "compensate", now=now)
+    if state.failure is not None and bundle.flow.on_failure.do == "compensate":
+        return _closed(state, state.failure, "failure", compensate=True, now=now)
+    return None
+
+
+def _closing_answer(state: State) -> HandOff | None:
+    return next((h for h in state.handoffs.values() if h.choice in CLOSING_CHOICES), None)
+
+
+def _closed(state: State, failure: Failure, cause: str, *, compensate: bool, now: int) -> e.ForwardClosed:
+    return e.ForwardClosed(
+        at=now, cause=cause, compensate=compensate, kind=failure.kind, summary=failure.summary, by=failure.by,
+        failed_step=failure.step,
+    )  # fmt: skip
+
+
+def _review(bundle: Bundle, state: State, failure: Failure, now: int) -> tuple[Command, ...]:
+    asked = [h for h in state.handoffs.values() if h.kind == "failure" and h.step == failure.step]
+    if asked and asked[-1].choice == "skip":
+        skip = asked[-1]
+        skipped = e.StepSkipped(
+            at=now, step=failure.step, why="person", by=skip.by, reason=skip.reason, reference=skip.reference
+        )
+        return (Record(event=skipped),)
+    if asked and not asked[-1].choice:
+        return ()
+    step = bundle.steps.get(failure.step)
+    choices = FAILURE_CHOICES if step else ("compensate", "take_over")
+    handed = e.HandedOff(
+        at=now, step=failure.step, handoff=next_handoff(state), kind="failure",
+        owner=(step.owner if step else "") or state.owner, choices=choices, summary=failure.summary,
+    )  # fmt: skip
+    return (Record(event=handed),)
+
+
+def _succeed(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
+    try:
+        outputs = evaluate(dict(bundle.flow.outputs), names_in_reach(state), now=now, zone=bundle.zone)
+    except EvaluationError as error:
+        return (Record(event=e.StepFailed(at=now, kind="evaluation", summary=f"outputs: {error}")),)
+    status = "drafted" if state.mode == "draft" else "succeeded"
+    return (Record(event=e.RunFinished(at=now, status=status, outputs=outputs)),)
+
+
+# --- closed --------------------------------------------------------------------------------------------------------
+
+
+def _closing(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
+    is_stopping = is_stopping_here(state)
+    settling = () if state.is_taken_over else settle_open(bundle, state, now, with_undo=is_stopping)
+    facts = tuple(command for command in settling if isinstance(command, Record))
+    if facts:
+        return facts
+    if any(call.is_open for call in state.calls.values()):
+        is_begun = state.root.has_begun and not is_stopping
+        return settling + (compensate(bundle, state, now) or ()) if is_begun else settling
+    if is_stopping:
+        return settling if settling or is_settling(state) else finish(state, now)
+    if not state.root.has_begun:
+        return (Record(event=e.CompensationBegun(at=now)),)
+    undoing = compensate(bundle, state, now)
+    if undoing is not None:
+        return undoing if any(isinstance(command, Record) for command in undoing) else settling + undoing
+    return settling if settling or not all_have_ended(state) else finish(state, now)
+
+
+def fail_request(state: State, send: Send, summary: str, now: int) -> e.Event:
+    """The fact that a call's request could not be built: nothing was sent."""
+    if send.purpose in ("undo", "undo_lookup"):
+        return e.HandedOff(
+            at=now, step=send.step, handoff=next_handoff(state), kind="request", owner=state.owner,
+            choices=FAILED_CHOICES, summary=summary,
+        )  # fmt: skip
+    return e.StepFailed(at=now, step=send.step, kind="request", summary=summary)

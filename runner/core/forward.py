@@ -1,0 +1,240 @@
+"""Going forward: which step is next, and what it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from runner.contract import Action, Json
+from runner.core import events as e
+from runner.core.calls import SEVERAL_CHOICES, CallPlan, first_send, next_handoff, progress
+from runner.core.commands import Command, Record
+from runner.core.names import names_in_reach
+from runner.core.retry import READS, policy
+from runner.core.state import State, StepState
+from runner.errors import EvaluationError
+from runner.language.bundle import Bundle
+from runner.language.calendar import Calendar, after
+from runner.language.dates import read
+from runner.language.expressions import condition, evaluate
+from runner.language.flow import Step
+from runner.language.templates import render_mail
+from runner.language.types import sample
+
+STEP_CHOICES = ("go_on", "compensate", "close")
+
+
+def walk(bundle: Bundle, state: State, steps: tuple[Step, ...], now: int) -> tuple[Command, ...] | None:
+    """What the first step that has not ended asks for; None when all have ended."""
+    for step in steps:
+        known = state.steps.get(step.id)
+        if known is not None and known.status != "open":
+            continue
+        try:
+            return _VERBS[step.verb](bundle, state, step, known, now)
+        except EvaluationError as error:
+            return (_failed(step, "evaluation", str(error), now),)
+    return None
+
+
+def _failed(step: Step, kind: str, summary: str, now: int, *, goes_on: bool = False) -> Command:
+    return Record(event=e.StepFailed(at=now, step=step.id, kind=kind, summary=summary, goes_on=goes_on))
+
+
+def _is_skipped(bundle: Bundle, state: State, step: Step, now: int) -> bool:
+    return step.when is not None and not condition(step.when, names_in_reach(state), now=now, zone=bundle.zone)
+
+
+def _skip(step: Step, now: int) -> tuple[Command, ...]:
+    return (Record(event=e.StepSkipped(at=now, step=step.id, why="when")),)
+
+
+# --- read and do ---------------------------------------------------------------------------------------------------
+
+
+def _call(bundle: Bundle, state: State, step: Step, known: StepState | None, now: int) -> tuple[Command, ...]:
+    if known is None and _is_skipped(bundle, state, step, now):
+        return _skip(step, now)
+    action = bundle.actions[step.action]
+    if step.verb == "do" and state.mode == "draft":
+        return (_draft(bundle, state, step, action, now),)
+    plan = plan_of(bundle, state, step, now)
+    if step.find is not None and (step.id, "do", 0) not in state.calls:
+        looking = _find_first(bundle, state, step, plan, now)
+        if looking is not None:
+            return looking
+    done = progress(state, plan, now)
+    if done.is_moving or not done.ended:
+        return done.commands
+    worst = next((move for move in done.ended.values() if move.kind != "refused"), next(iter(done.ended.values())))
+    goes_on = step.if_refused == "continue" and all(move.kind == "refused" for move in done.ended.values())
+    summary = worst.summary or "It was refused."
+    if plan.parts > 1:
+        summary = f"{len(done.ended)} of {plan.parts} were refused: {summary}"
+    return (_failed(step, worst.kind, summary, now, goes_on=goes_on),)
+
+
+def plan_of(bundle: Bundle, state: State, step: Step, now: int, *, is_closed: bool = False) -> CallPlan:
+    """The step's forward call. Its input is the one of its first intent, or evaluated now."""
+    action = bundle.actions[step.action]
+    purpose = "do" if step.verb == "do" else "read"
+    known = state.steps.get(step.id)
+    first = state.calls.get((step.id, purpose, 0))
+    names = names_in_reach(state)
+    if first is not None and known is not None and known.input:
+        whole = known.input
+    else:
+        whole = action_input(bundle, action, step.with_, names, now)
+    return CallPlan(
+        path=step.id, purpose=purpose, action_name=step.action, action=action, input=whole,
+        retry=policy(action, step.retry, purpose), limit=step.timeout or action.timeout,
+        owner=step.owner or state.owner, asks_by=_asks_by(action, step),
+        find=_find_input(bundle, step, names, now) if step.find is not None else None,
+        author_key=_author_key(bundle, step, names, now),
+        free_record=state.record if purpose == "do" else "", is_closed=is_closed,
+    )  # fmt: skip
+
+
+def _author_key(bundle: Bundle, step: Step, names: Mapping[str, Json], now: int) -> str:
+    if step.key is None:
+        return ""
+    key = evaluate(step.key, names, now=now, zone=bundle.zone)
+    if isinstance(key, bool) or not isinstance(key, str | int) or str(key).strip() == "":
+        raise EvaluationError(f"the key of step {step.id} is empty")
+    return str(key)
+
+
+def _asks_by(action: Action, step: Step) -> Any:
+    if action.effect == "read":
+        return None
+    if action.has_lookup:
+        return "lookup"
+    return "find" if step.find is not None else None
+
+
+def _find_input(bundle: Bundle, step: Step, names: Mapping[str, Json], now: int) -> Mapping[str, Json]:
+    found: Mapping[str, Json] = evaluate(step.find, names, now=now, zone=bundle.zone)
+    empty = [name for name, value in found.items() if value in (None, "")]
+    if empty:
+        raise EvaluationError(f"find of step {step.id}: {empty[0]} is empty")
+    return found
+
+
+def action_input(
+    bundle: Bundle, action: Action, written: Mapping[str, Json], names: Mapping[str, Json], now: int
+) -> Mapping[str, Json]:
+    """The action's input, evaluated, a mail's template rendered into subject, text and html."""
+    whole: dict[str, Json] = evaluate(dict(written), names, now=now, zone=bundle.zone)
+    if action.renders_template and "template" in whole:
+        values = whole.pop("values", {})
+        rendered = render_mail(
+            bundle.templates, str(whole.pop("template")), {**names, "values": values},
+            language=str(whole.pop("language", bundle.language)), now=now, zone=bundle.zone,
+        )  # fmt: skip
+        whole = {**rendered, **whole}
+    field = action.fan_out
+    if field and isinstance(whole.get(field), list):
+        items = list(dict.fromkeys(str(item) for item in whole[field]))
+        if not items:
+            raise EvaluationError(f"{field} is an empty list")
+        whole[field] = items if len(items) > 1 else items[0]
+    return whole
+
+
+def _draft(bundle: Bundle, state: State, step: Step, action: Action, now: int) -> Command:
+    whole = action_input(bundle, action, step.with_, names_in_reach(state), now)
+    output = action.sample if action.sample is not None else sample(action.output)
+    return Record(event=e.DraftRecorded(at=now, step=step.id, action=step.action, input=whole, output=output))
+
+
+def _find_first(
+    bundle: Bundle, state: State, step: Step, plan: CallPlan, now: int
+) -> tuple[Command, ...] | None:
+    """Looks for the record by the business's own fields; None when there is none and the step may be sent."""
+    question = state.handoff_about(step.id, "find", 0)
+    asked = state.calls.get((step.id, "find", 0))
+    if question is not None and asked is not None and question.opened_seq > asked.intended_seq:
+        if question.choice == "happened":
+            found = e.RecordFound(at=now, step=step.id, output=question.output, external_id=question.external_id)
+            return (Record(event=found),)
+        return None if question.choice == "did_not" else ()
+    assert plan.find is not None
+    finding = CallPlan(
+        path=step.id, purpose="find", action_name=step.action, action=FIND_ACTION, input=plan.find, retry=READS,
+        limit=min(plan.limit, 30_000), owner=plan.owner,
+    )  # fmt: skip
+    if asked is None:
+        return (first_send(state, finding, 0, plan.find),)
+    if asked.is_applied:
+        return _found(state, step, plan, asked.count or 0, now)
+    looking = progress(state, finding, now)
+    if looking.ended:
+        return (_failed(step, "unknown", f"It could not be looked for: {asked.summary}", now),)
+    return looking.commands
+
+
+FIND_ACTION = Action(name="find", effect="read")
+
+
+def _found(state: State, step: Step, plan: CallPlan, count: int, now: int) -> tuple[Command, ...] | None:
+    asked = state.calls[(step.id, "find", 0)]
+    if count == 0:
+        return None
+    if count == 1:
+        return (
+            Record(event=e.RecordFound(at=now, step=step.id, output=asked.output, external_id=asked.external_id)),
+        )
+    handed = e.HandedOff(
+        at=now, step=step.id, handoff=next_handoff(state), kind="several", owner=plan.owner, choices=SEVERAL_CHOICES,
+        summary=f"{count} records match {', '.join(f'{k} {v}' for k, v in (plan.find or {}).items())}.",
+        purpose="find", show=plan.find or {},
+    )  # fmt: skip
+    return (Record(event=handed),)
+
+
+# --- wait and hand_off ---------------------------------------------------------------------------------------------
+
+
+def _wait(bundle: Bundle, state: State, step: Step, known: StepState | None, now: int) -> tuple[Command, ...]:
+    if known is not None and known.due is not None:
+        if now < known.due:
+            return ()
+        return (Record(event=e.TimerFired(at=now, step=step.id, timer="wait", due=known.due)),)
+    if _is_skipped(bundle, state, step, now):
+        return _skip(step, now)
+    due = now if state.mode == "draft" else _due(bundle, state, step, now)
+    return (Record(event=e.TimerSet(at=now, step=step.id, timer="wait", due=due)),)
+
+
+def _due(bundle: Bundle, state: State, step: Step, now: int) -> int:
+    if isinstance(step.wait, str):
+        return _instant(evaluate(step.wait, names_in_reach(state), now=now, zone=bundle.zone), bundle.zone)
+    assert step.wait is not None
+    return after(now, step.wait, Calendar(zone=bundle.zone))
+
+
+def _instant(value: Json, zone: str) -> int:
+    when = read(value, zone)
+    if not isinstance(when, datetime):
+        when = datetime(when.year, when.month, when.day, tzinfo=ZoneInfo(zone))
+    return int(when.timestamp() * 1000)
+
+
+def _hand_off(bundle: Bundle, state: State, step: Step, known: StepState | None, now: int) -> tuple[Command, ...]:
+    if known is not None:
+        return ()
+    if _is_skipped(bundle, state, step, now):
+        return _skip(step, now)
+    names = names_in_reach(state)
+    say = evaluate(step.say, names, now=now, zone=bundle.zone) if step.say else ""
+    handed = e.HandedOff(
+        at=now, step=step.id, handoff=next_handoff(state), kind="step", owner=step.hand_off_to or state.owner,
+        choices=STEP_CHOICES, summary="The flow hands over here.", say=str(say),
+        show=evaluate(dict(step.show), names, now=now, zone=bundle.zone),
+    )  # fmt: skip
+    return (Record(event=handed),)
+
+
+_VERBS: Mapping[str, Any] = {"read": _call, "do": _call, "wait": _wait, "hand_off": _hand_off}

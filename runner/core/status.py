@@ -1,0 +1,76 @@
+"""What a run's state is called, and what it waits for: derived from the state, never stored in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from runner.core.state import Call, State
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """A run as lists show it. `wake_at`: the next timer, ms since the epoch. `needs`: who must act."""
+
+    status: str
+    phase: str
+    wake_at: int | None
+    waiting_for: str
+    at_step: str
+    needs: str
+
+
+def standing_of(state: State) -> Standing:
+    """The run's status, and why it is not going on if it is not."""
+    dues = _dues(state)
+    wake_at = min(dues.values()) if dues and not state.is_paused else None
+    status = _status(state, has_timer=bool(dues))
+    at_step, waiting_for = _waits(state, dues, status)
+    questions = state.open_handoffs
+    needs = questions[0].owner if questions and not state.has_ended else ""
+    return Standing(
+        status=status, phase="compensating" if state.root.closed else "forward",
+        wake_at=None if state.has_ended else wake_at, waiting_for=waiting_for, at_step=at_step, needs=needs,
+    )  # fmt: skip
+
+
+def _status(state: State, *, has_timer: bool) -> str:
+    if state.has_ended:
+        return state.status
+    if state.is_paused:
+        return "paused"
+    is_moving = has_timer or any(call.is_open for call in state.calls.values())
+    if state.root.closed and is_moving:
+        return "compensating"
+    if state.open_handoffs and not any(call.is_open for call in state.calls.values()):
+        return "needs_person"
+    if state.root.closed:
+        return "compensating"
+    if has_timer or state.held_for:
+        return "waiting"
+    return "running" if state.seq > 1 else "queued"
+
+
+def _dues(state: State) -> dict[str, int]:
+    found = {path: step.due for path, step in state.steps.items() if step.due is not None}
+    for (path, _, _), call in state.calls.items():
+        if call.due is not None and _is_live(call):
+            found[path] = min(call.due, found.get(path, call.due))
+    return found
+
+
+def _is_live(call: Call) -> bool:
+    return not call.is_applied
+
+
+def _waits(state: State, dues: dict[str, int], status: str) -> tuple[str, str]:
+    opened = [name for name, call in state.calls.items() if call.is_open]
+    if opened:
+        return opened[0][0], "an answer"
+    if status == "needs_person":
+        return state.open_handoffs[0].step, state.open_handoffs[0].summary
+    if state.held_for:
+        return "", f"{state.held_for} held by {state.held_by}"
+    if dues:
+        step = min(dues, key=lambda path: dues[path])
+        return step, "a timer"
+    return "", ""

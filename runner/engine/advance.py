@@ -1,0 +1,134 @@
+"""One turn of a run: from what has been reported to what is recorded next, ready for one transaction. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from runner.contract import Connector, Json, Request
+from runner.core import events as e
+from runner.core.commands import Send
+from runner.core.decide import fail_request, settle
+from runner.core.fold import fold
+from runner.core.state import State
+from runner.core.status import standing_of
+from runner.errors import EvaluationError, RequestError, SettingsError
+from runner.language.bundle import Bundle
+from runner.store.facts import Append, EffectChange, HandOffChange, RunColumns
+
+Connect = Callable[[str], Connector]
+"""The connector of a connection, as the run's bundle pins it. Raises SettingsError."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Turn:
+    """What one turn records, and the calls whose intents are among it (to be performed after COMMIT)."""
+
+    before: State
+    after: State
+    events: tuple[e.Event, ...]
+    intents: tuple[e.CallIntended, ...]
+    free_record: str = ""
+
+
+def advance(
+    bundle: Bundle, state: State, *, now: int, fence: int, connect: Connect,
+    reported: tuple[e.Event, ...] = (), slots: int = 64,
+) -> Turn:  # fmt: skip
+    """Folds what is reported, decides until nothing is left to record, prepares at most `slots` calls.
+
+    A request that cannot be built is the failure of its step, and is decided about in the same turn.
+    """
+    before = state
+    events: list[e.Event] = []
+    for event in reported:
+        state = fold(state, event)
+        events.append(event)
+    while True:
+        state, facts, sends = settle(bundle, state, now)
+        events.extend(facts)
+        intents: list[e.CallIntended] = []
+        failed: e.Event | None = None
+        for send in sends[:slots]:
+            made = _intend(state, send, now=now, fence=fence, connect=connect)
+            if not isinstance(made, e.CallIntended):
+                failed = made
+                break
+            intents.append(made)
+        if failed is None:
+            break
+        state = fold(state, failed)
+        events.append(failed)
+    free_record = next((send.free_record for send in sends if send.free_record), "") if intents else ""
+    for intent in intents:
+        state = fold(state, intent)
+        events.append(intent)
+    return Turn(before=before, after=state, events=tuple(events), intents=tuple(intents), free_record=free_record)
+
+
+def _intend(state: State, send: Send, *, now: int, fence: int, connect: Connect) -> e.Event:
+    connection, _, action = send.action.partition(".")
+    try:
+        if send.frozen is not None:
+            request = Request(body=send.frozen, hash=send.frozen_hash)
+        else:
+            request = connect(connection).prepare(action, send.input, key=send.key, purpose=send.purpose)
+    except (RequestError, EvaluationError, SettingsError) as error:
+        return fail_request(state, send, str(error), now)
+    return e.CallIntended(
+        at=now, step=send.step, purpose=send.purpose, part=send.part, generation=send.generation,
+        attempt=send.attempt, action=send.action, key=send.key, request_hash=request.hash,
+        request=request.body if send.frozen is None else {}, input=send.whole_input, parts=send.parts,
+        start_no=send.start_no, limit=send.limit, fence=fence, word=send.word,
+    )  # fmt: skip
+
+
+def append_of(turn: Turn, *, fence: int, previous_hash: str) -> Append:
+    """The turn as one conditional write."""
+    return Append(
+        run=turn.after.run, seq=turn.before.seq, fence=fence, events=turn.events, columns=columns_of(turn.after),
+        previous_hash=previous_hash, effects=_effect_changes(turn.before, turn.after),
+        handoffs=_handoff_changes(turn.before, turn.after), free_record=turn.free_record,
+    )  # fmt: skip
+
+
+def columns_of(state: State) -> RunColumns:
+    """What the runs table says of this state."""
+    standing = standing_of(state)
+    summary = state.summary or (state.root.failure.summary if state.root.failure else "")
+    return RunColumns(
+        status=standing.status, phase=standing.phase, wake_at=standing.wake_at, waiting_for=standing.waiting_for,
+        at_step=standing.at_step, needs=standing.needs, ended_at=state.at if state.has_ended else None, summary=summary,
+    )  # fmt: skip
+
+
+def _effect_changes(before: State, after: State) -> tuple[EffectChange, ...]:
+    if before.effects is after.effects:
+        return ()
+    return tuple(
+        EffectChange(
+            start_no=no, path=effect.path, part=effect.part, action=effect.action, disposition=effect.disposition,
+            external_id=effect.external_id, note=effect.note,
+        )
+        for no, effect in after.effects.items()
+        if before.effects.get(no) is not effect
+    )  # fmt: skip
+
+
+def _handoff_changes(before: State, after: State) -> tuple[HandOffChange, ...]:
+    if before.handoffs is after.handoffs and before.status == after.status:
+        return ()
+    changed = [h for h in after.handoffs.values() if before.handoffs.get(h.id) is not h or after.has_ended]
+    return tuple(
+        HandOffChange(
+            handoff=h.id, step=h.step, kind=h.kind, owner=h.owner, opened_at=h.opened_at, summary=h.summary,
+            status="resolved" if h.choice or after.has_ended else "acknowledged" if h.acknowledged_by else "open",
+            choices=h.choices, resolved_by=h.by, choice=h.choice,
+        )
+        for h in changed
+    )  # fmt: skip
+
+
+def frozen_request(state: State, intent: e.CallIntended) -> Mapping[str, Json]:
+    """The request this intent sends: its own, or the one its generation began with."""
+    return intent.request or state.calls[intent.call].request

@@ -1,0 +1,339 @@
+"""The embedded engine: an asyncio loop on the log. It answers only who calls `advance` and `perform`, and when.
+
+A run is *driven* by one worker until it rests (it has ended, or waits for a timer, a person or another run). A resting
+run costs no memory: what wakes it is in the database (a due time) or comes as a report (`wake`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from runner.clock import Clock
+from runner.contract import Connector, Outcome, Request
+from runner.core import events as e
+from runner.core.fold import fold, fold_all
+from runner.core.state import State
+from runner.engine.advance import Turn, advance, append_of, columns_of, frozen_request
+from runner.engine.perform import LATEST_START, outcome_event, perform, taken_over
+from runner.errors import SequenceConflict, StoreUnwritable
+from runner.language.bundle import Bundle
+from runner.store.facts import (
+    AlreadyReported,
+    LogEnd,
+    OwnOperation,
+    RecordIsHeld,
+    RunColumns,
+    Store,
+)
+
+log = logging.getLogger("amends.engine")
+SHORTEST_SLEEP = 0.02
+LONGEST_SLEEP = 30.0
+AFTER_DEFECT = 30_000
+RECOVERED = ("queued", "running", "compensating", "paused")
+
+Observer = Callable[[str, Sequence[e.Event], State], None]
+"""Told of every turn after its COMMIT: (run, events, state)."""
+
+
+class Outside(Protocol):
+    """Where bundles and connectors come from."""
+
+    def bundle(self, digest: str) -> Bundle:
+        """The pinned bundle."""
+
+    def connector(self, bundle: Bundle, connection: str) -> Connector:
+        """The connector of a connection, as this bundle pins it. Raises SettingsError."""
+
+
+@dataclass(kw_only=True, slots=True)
+class _Driven:
+    """A run while a worker drives it."""
+
+    run: str
+    bundle: Bundle
+    state: State
+    end: LogEnd
+    columns: RunColumns | None = None
+    calls: dict[asyncio.Task[Outcome], e.CallIntended] = field(default_factory=dict)
+
+
+class Embedded:
+    """Drives runs on one store. `workers` bounds how many runs are driven at once, and so the calls in flight."""
+
+    def __init__(self, store: Store, outside: Outside, clock: Clock, *, workers: int = 64) -> None:
+        self._store = store
+        self._outside = outside
+        self._clock = clock
+        self._fence = store.fence()
+        self._workers = workers
+        self._ready: asyncio.Queue[str] = asyncio.Queue()
+        self._queued: set[str] = set()
+        self._driving: set[str] = set()
+        self._again: set[str] = set()
+        self._resting: dict[str, list[asyncio.Future[None]]] = {}
+        self._background: list[asyncio.Task[None]] = []
+        self._alarm = asyncio.Event()
+        self._next_due: int | None = None
+        self._is_stopping = False
+        self.observers: list[Observer] = []
+
+    # -- from outside --
+
+    async def start(self) -> None:
+        """Takes up what was left open, then drives until `stop`."""
+        for run in self._store.unfinished(RECOVERED):
+            await self._take_over(run)
+            self.wake(run)
+        self._background = [asyncio.create_task(self._work()) for _ in range(self._workers)]
+        self._background.append(asyncio.create_task(self._watch_timers()))
+
+    async def stop(self, grace: float = 5.0) -> None:
+        """No new call; open ones get `grace` seconds to answer, then are recorded as unknown."""
+        self._is_stopping = True
+        if self._driving:
+            _, late = await asyncio.wait([asyncio.create_task(self.rest(run)) for run in self._driving], timeout=grace)
+            for waiter in late:
+                waiter.cancel()
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+
+    def wake(self, run: str) -> None:
+        """Something was reported about this run: decide again."""
+        if run in self._driving:
+            self._again.add(run)
+        elif run not in self._queued:
+            self._queued.add(run)
+            self._ready.put_nowait(run)
+
+    async def rest(self, run: str) -> None:
+        """Returns when nobody drives the run and nothing is queued for it."""
+        while run in self._driving or run in self._queued:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._resting.setdefault(run, []).append(waiter)
+            await waiter
+
+    # -- workers --
+
+    async def _work(self) -> None:
+        while True:
+            run = await self._ready.get()
+            self._queued.discard(run)
+            self._driving.add(run)
+            try:
+                await self._drive(run)
+            except asyncio.CancelledError:
+                raise
+            except Exception:
+                log.exception("run %s cannot be driven on; it is tried again in %d s", run, AFTER_DEFECT // 1000)
+                asyncio.get_running_loop().call_later(AFTER_DEFECT / 1000, self.wake, run)
+            finally:
+                self._release(run)
+
+    def _release(self, run: str) -> None:
+        self._driving.discard(run)
+        if run in self._again and not self._is_stopping:
+            self._again.discard(run)
+            self.wake(run)
+            return
+        for waiter in self._resting.pop(run, []):
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _watch_timers(self) -> None:
+        while True:
+            now = self._clock.now()
+            for run in self._store.due(now):
+                self.wake(run)
+            self._next_due = self._store.next_due()
+            pause = LONGEST_SLEEP if self._next_due is None else (self._next_due - now) / 1000
+            self._alarm.clear()
+            try:
+                await asyncio.wait_for(self._alarm.wait(), min(max(pause, SHORTEST_SLEEP), LONGEST_SLEEP))
+            except TimeoutError:
+                continue
+
+    def _set_alarm(self, wake_at: int | None) -> None:
+        if wake_at is not None and (self._next_due is None or wake_at < self._next_due):
+            self._next_due = wake_at
+            self._alarm.set()
+
+    async def _take_over(self, run: str) -> None:
+        """Attempts of an engine that is gone get their outcome: unknown."""
+        state = self._read(run).state
+        for (path, purpose, part), call in state.calls.items():
+            if call.is_open and call.fence < self._fence:
+                lost = taken_over(path, purpose, part, call.generation, call.attempt, self._now(state))
+                try:
+                    await self._store.report(run, lost)
+                except AlreadyReported:
+                    continue
+
+    # -- driving one run --
+
+    def _read(self, run: str) -> _Driven:
+        rows = self._store.log(run)
+        state = State()
+        for row in rows:
+            if row.event is None:
+                continue
+            if isinstance(row.event, e.RunStarted) and row.event.continues:
+                earlier = self._store.log(row.event.continues)
+                state = fold_all((old.event for old in earlier if old.event is not None), state)
+            state = fold(state, row.event)
+        end = LogEnd(seq=rows[-1].seq, hash=rows[-1].hash)
+        return _Driven(run=run, bundle=self._outside.bundle(state.bundle), state=state, end=end)
+
+    def _now(self, state: State) -> int:
+        return max(self._clock.now(), state.at)
+
+    async def _drive(self, run: str) -> None:
+        driven = self._read(run)
+        reported: tuple[e.Event, ...] = ()
+        try:
+            while True:
+                turn = await self._turn(driven, reported)
+                reported = ()
+                written = await self._start_calls(driven, turn)
+                if written:
+                    continue
+                if not driven.calls:
+                    break
+                reported = await self._outcomes(driven)
+        finally:
+            for task in driven.calls:
+                task.cancel()
+        self._set_alarm(columns_of(driven.state).wake_at)
+
+    async def _turn(self, driven: _Driven, reported: tuple[e.Event, ...]) -> Turn:
+        """Decides and commits; what was reported is never lost, whatever becomes of the decision."""
+        while True:
+            try:
+                turn = advance(
+                    driven.bundle, driven.state, now=self._now(driven.state), fence=self._fence, reported=reported,
+                    connect=lambda name: self._outside.connector(driven.bundle, name),
+                    slots=0 if self._is_stopping else self._workers,
+                )  # fmt: skip
+            except Exception:
+                await self._report(driven, reported)
+                raise
+            columns = columns_of(turn.after)
+            if not turn.events and columns == driven.columns:
+                return turn
+            try:
+                driven.end = await self._store.append(
+                    append_of(turn, fence=self._fence, previous_hash=driven.end.hash)
+                )
+            except (SequenceConflict, StoreUnwritable) as refused:
+                await self._begin_again(driven, reported, refused)
+                reported = ()
+                continue
+            except RecordIsHeld as held:
+                await self._begin_again(driven, reported, None)
+                return await self._rest_held(driven, held)
+            driven.state, driven.columns = turn.after, columns
+            self._tell(driven.run, turn)
+            return turn
+
+    def _tell(self, run: str, turn: Turn) -> None:
+        for observer in self.observers:
+            observer(run, turn.events, turn.after)
+        for event in turn.events:
+            if isinstance(event, e.RecordReleased):
+                for waiting in self._store.waiting_on_record(event.record):
+                    self.wake(waiting)
+
+    async def _begin_again(
+        self, driven: _Driven, reported: tuple[e.Event, ...], refused: Exception | None
+    ) -> None:
+        if isinstance(refused, StoreUnwritable):
+            log.error("%s", refused)
+            await asyncio.sleep(1.0)
+        await self._report(driven, reported)
+        fresh = self._read(driven.run)
+        driven.state, driven.end, driven.columns, driven.bundle = fresh.state, fresh.end, None, fresh.bundle
+
+    async def _report(self, driven: _Driven, reported: tuple[e.Event, ...]) -> None:
+        for event in reported:
+            while True:
+                try:
+                    await self._store.report(driven.run, event)
+                except StoreUnwritable as refused:
+                    log.error("%s", refused)
+                    await asyncio.sleep(1.0)
+                    continue
+                except AlreadyReported:
+                    pass
+                break
+
+    async def _rest_held(self, driven: _Driven, held: RecordIsHeld) -> Turn:
+        """Another run holds the record: say so once, and rest until it is released."""
+        state = driven.state
+        if state.held_by == held.by_run:
+            return Turn(before=state, after=state, events=(), intents=())
+        event = e.RunHeld(at=self._now(state), why="record", name=held.record, by_run=held.by_run)
+        turn = Turn(before=state, after=fold(state, event), events=(event,), intents=())
+        driven.end = await self._store.append(append_of(turn, fence=self._fence, previous_hash=driven.end.hash))
+        driven.state = turn.after
+        self._tell(driven.run, turn)
+        return turn
+
+    async def _start_calls(self, driven: _Driven, turn: Turn) -> bool:
+        """Starts what was intended. True when an action on our own tables was carried out and recorded already."""
+        committed = self._clock.monotonic()
+        has_written = False
+        for intent in turn.intents:
+            connection, _, action = intent.action.partition(".")
+            if driven.bundle.actions[intent.action].own and intent.purpose in ("do", "read", "undo"):
+                await self._carry_out(driven, intent)
+                has_written = True
+                continue
+            request = Request(body=frozen_request(driven.state, intent), hash=intent.request_hash)
+            connector = self._outside.connector(driven.bundle, connection)
+            task = asyncio.create_task(self._send(connector, intent, request, committed))
+            driven.calls[task] = intent
+        return has_written
+
+    async def _send(self, connector: Connector, intent: e.CallIntended, request: Request, committed: int) -> Outcome:
+        if self._clock.monotonic() - committed > LATEST_START:
+            return Outcome(result="not_sent", reason="unavailable", summary="The engine was too busy to send in time.")
+        return await perform(connector, intent, request)
+
+    async def _carry_out(self, driven: _Driven, intent: e.CallIntended) -> None:
+        request = frozen_request(driven.state, intent)
+        operation = OwnOperation(
+            run=driven.run, step=intent.step, action=request["own"], key=intent.key, input=request["input"]
+        )
+        at = self._now(driven.state)
+        try:
+            end, event = await self._store.carry_out(operation, lambda outcome: outcome_event(intent, outcome, at))
+        except AlreadyReported:
+            end, event = driven.end, None
+        if event is not None and end.seq == driven.state.seq + 1:
+            driven.state, driven.end, driven.columns = fold(driven.state, event), end, None
+            for observer in self.observers:
+                observer(driven.run, (event,), driven.state)
+        else:
+            await self._begin_again(driven, (), None)
+
+    async def _outcomes(self, driven: _Driven) -> tuple[e.Event, ...]:
+        """Waits for the next answers and turns them into facts."""
+        try:
+            done, _ = await asyncio.wait(driven.calls, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            for task in driven.calls:
+                task.cancel()
+            await asyncio.wait(driven.calls)
+            await self._report(driven, self._facts(driven, set(driven.calls)))
+            raise
+        return self._facts(driven, done)
+
+    def _facts(self, driven: _Driven, done: set[asyncio.Task[Outcome]]) -> tuple[e.Event, ...]:
+        at = self._now(driven.state)
+        finished = [task for task in driven.calls if task in done]
+        return tuple(outcome_event(driven.calls.pop(task), task.result(), at) for task in finished)

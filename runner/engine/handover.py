@@ -1,0 +1,134 @@
+"""How one process hands its facts to the process that holds the engine: JSON lines over a local socket.
+
+A request is `{"order": name, …}`; answers are lines `{"turn": …}` while something goes on, then one `{"done": …}` or
+`{"refused": kind, "text": sentence, …}`. The socket stands in a folder that only its owner may enter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+
+from typing import Any
+
+from runner import errors
+from runner.contract import Json
+
+Tell = Callable[[Mapping[str, Json]], Awaitable[None]]
+Serve = Callable[[Mapping[str, Json], Tell], Awaitable[Mapping[str, Json]]]
+LONGEST_LINE = 64 * 1024 * 1024
+
+
+
+class Listener:
+    """The side that holds the engine. `serve` answers one request; it may tell of turns on the way."""
+
+    def __init__(self, serve: Serve) -> None:
+        self._serve = serve
+        self._server: asyncio.Server | None = None
+        self._folder = ""
+        self._busy: set[asyncio.Task[Any]] = set()
+        self.path = ""
+
+    async def open(self) -> str:
+        """Begins to listen. Answers the socket's path."""
+        self._folder = tempfile.mkdtemp(prefix="amends-")
+        self.path = os.path.join(self._folder, "engine.sock")
+        self._server = await asyncio.start_unix_server(self._answer, self.path, limit=LONGEST_LINE)
+        return self.path
+
+    async def close(self) -> None:
+        """Answers what has been asked, then stops listening."""
+        if self._server is not None:
+            self._server.close()
+        if self._busy:
+            await asyncio.wait(self._busy, timeout=10)
+        with contextlib.suppress(OSError):
+            os.unlink(self.path)
+        with contextlib.suppress(OSError):
+            os.rmdir(self._folder)
+
+    @property
+    def is_busy(self) -> bool:
+        """Somebody waits for an answer."""
+        return bool(self._busy)
+
+    async def settle(self) -> None:
+        """Returns when nobody waits for an answer."""
+        while self._busy:
+            await asyncio.wait(set(self._busy))
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._busy.add(task)
+
+        async def tell(line: Mapping[str, Json]) -> None:
+            writer.write(json.dumps(line).encode() + b"\n")
+            await writer.drain()
+
+        try:
+            request = json.loads(await reader.readline())
+            try:
+                await tell({"done": await self._serve(request, tell)})
+            except errors.AmendsError as error:
+                await tell(refusal(error))
+        except (ConnectionError, ValueError):
+            pass
+        finally:
+            self._busy.discard(task)
+            writer.close()
+
+
+def refusal(error: errors.AmendsError) -> dict[str, Json]:
+    """An error as a line."""
+    line: dict[str, Json] = {"refused": type(error).__name__, "text": str(error)}
+    if isinstance(error, errors.InputsInvalid):
+        line["problems"] = error.problems
+    return line
+
+
+def raised(line: Mapping[str, Any]) -> errors.AmendsError:
+    """The error that a line says."""
+    kind = getattr(errors, str(line["refused"]), errors.AmendsError)
+    if kind is errors.InputsInvalid:
+        return errors.InputsInvalid(line["problems"])
+    if kind is errors.InvalidFlow or not issubclass(kind, errors.AmendsError):
+        kind = errors.AmendsError
+    error: errors.AmendsError = kind(line["text"])
+    return error
+
+
+async def ask(
+    path: str, request: Mapping[str, Json], told: Callable[[Mapping[str, Json]], None] | None = None
+) -> Mapping[str, Json]:
+    """Asks the process that listens at `path`. Raises what it refused with, or EngineBusy when it cannot be reached."""
+    try:
+        reader, writer = await asyncio.open_unix_connection(path, limit=LONGEST_LINE)
+    except OSError as error:
+        raise errors.EngineBusy(f"the process that drives this project does not listen at {path}") from error
+    try:
+        writer.write(json.dumps(request).encode() + b"\n")
+        await writer.drain()
+        while True:
+            text = await reader.readline()
+            if not text:
+                raise errors.EngineBusy("the process that drives this project went away before it answered")
+            line = json.loads(text)
+            if "done" in line:
+                answer: Mapping[str, Json] = line["done"]
+                return answer
+            if "refused" in line:
+                raise raised(line)
+            if told is not None:
+                told(line["turn"])
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+

@@ -1,0 +1,58 @@
+"""One outside call between an intent fact and an outcome fact."""
+
+from __future__ import annotations
+
+import asyncio
+
+from runner.contract import Connector, Outcome, Request
+from runner.core import events as e
+
+LATEST_START = 2_000
+"""ms between the intent and the first byte; past it the call is not sent."""
+
+
+async def perform(connector: Connector, intent: e.CallIntended, request: Request) -> Outcome:
+    """Sends it once. Whatever happens here is an outcome: being cancelled and raising are `unknown`."""
+    action = intent.action.partition(".")[2]
+    try:
+        return await connector.send(
+            action, request, key=intent.key, purpose=intent.purpose, limit=intent.limit  # type: ignore[arg-type]
+        )
+    except asyncio.CancelledError:
+        return Outcome(result="unknown", reason="interrupted", summary="The engine was stopped before an answer came.")
+    except Exception as error:
+        summary = f"The connector broke off: {type(error).__name__}."
+        return Outcome(result="unknown", reason="unknown", summary=summary)
+
+
+def outcome_event(intent: e.CallIntended, outcome: Outcome, at: int) -> e.OutcomeEvent:
+    """The fact an outcome is recorded as."""
+    if outcome.result == "applied":
+        return e.CallApplied(
+            at=at, step=intent.step, purpose=intent.purpose, part=intent.part, generation=intent.generation,
+            attempt=intent.attempt, output=outcome.output, external_id=outcome.external_id, count=outcome.count,
+        )  # fmt: skip
+    if outcome.result == "refused":
+        return e.CallRefused(
+            at=at, step=intent.step, purpose=intent.purpose, part=intent.part, generation=intent.generation,
+            attempt=intent.attempt, reason=outcome.reason, summary=outcome.summary, retry_after=outcome.retry_after,
+            evidence=outcome.evidence,
+        )  # fmt: skip
+    if outcome.result == "not_sent":
+        return e.CallNotSent(
+            at=at, step=intent.step, purpose=intent.purpose, part=intent.part, generation=intent.generation,
+            attempt=intent.attempt, reason=outcome.reason, summary=outcome.summary, retry_after=outcome.retry_after,
+        )  # fmt: skip
+    return e.CallUnknown(
+        at=at, step=intent.step, purpose=intent.purpose, part=intent.part, generation=intent.generation,
+        attempt=intent.attempt, reason=outcome.reason, summary=outcome.summary, evidence=outcome.evidence,
+        retry_after=outcome.retry_after,
+    )  # fmt: skip
+
+
+def taken_over(path: str, purpose: str, part: int, generation: int, attempt: int, at: int) -> e.CallUnknown:
+    """The outcome of an attempt whose engine is gone: a byte may have left, nobody knows."""
+    return e.CallUnknown(
+        at=at, step=path, purpose=purpose, part=part, generation=generation, attempt=attempt, reason="interrupted",
+        summary="The engine that made this call was stopped before its answer was recorded.", take_over=True,
+    )  # fmt: skip

@@ -1,0 +1,75 @@
+"""Starting a run: one transaction, one run for each business event, whoever asks and however often."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from runner.clock import iso
+from runner.contract import Json, digest
+from runner.core import events as e
+from runner.errors import EvaluationError, InputsInvalid, NotPossible
+from runner.language.bundle import Bundle
+from runner.language.expressions import evaluate
+from runner.language.types import read_inputs
+from runner.store.facts import NewRun, Started, Store
+
+LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wish:
+    """A run that somebody or something asks for. `key` is the trigger's id (a fresh one where it is empty).
+
+    `rerun` asks for a new run although the business event has one.
+    """
+
+    given: Mapping[str, Json] = field(default_factory=dict)
+    key: str = ""
+    starter: str = ""
+    source: str = "manual"
+    mode: str = ""
+    rerun: int = 0
+
+
+def new_run_id(now: int) -> str:
+    """A run's id: the day it began and eight letters: `261129-k3x9m2qa`."""
+    day = iso(now)[2:10].replace("-", "")
+    return f"{day}-{''.join(secrets.choice(LETTERS) for _ in range(8))}"
+
+
+async def start_run(store: Store, bundle: Bundle, wish: Wish, *, now: int) -> Started:
+    """Starts the run or joins the one that has the key. Raises InputsInvalid, NotPossible, RunKeyConflict."""
+    run = new_run_id(now)
+    inputs = read_inputs(bundle.flow.inputs, wish.given)
+    trigger: dict[str, Json] = {"id": wish.key or run, "at": iso(now)}
+    if wish.starter:
+        trigger["by"] = wish.starter
+    names: dict[str, Json] = {"inputs": inputs, "trigger": trigger}
+    flow, mode = bundle.flow, wish.mode or bundle.flow.mode
+    run_key = _key_part(flow.run_key, names, "run_key", bundle, now)
+    record = _key_part(flow.record, names, "record", bundle, now) if flow.record else ""
+    started = e.RunStarted(
+        at=now, run=run, flow=flow.id, mode=mode, bundle=bundle.digest, owner=flow.owner, record=record,
+        run_key=run_key, rerun=wish.rerun, starter=wish.starter, inputs=inputs, trigger=trigger,
+    )  # fmt: skip
+    await store.keep_bundle(bundle.digest, bundle.texts)
+    return await store.start(
+        NewRun(
+            run=run, flow=flow.id, mode=mode, run_key=run_key, rerun=wish.rerun, bundle=bundle.digest,
+            title=flow.title, owner=flow.owner, record=record, inputs_digest=digest(inputs), event=started,
+            receipt=(f"{wish.source}:{flow.id}:{mode}", wish.key) if wish.key else None, starter=wish.starter,
+        )
+    )  # fmt: skip
+
+
+def _key_part(text: str, names: Mapping[str, Json], word: str, bundle: Bundle, now: int) -> str:
+    try:
+        value = evaluate(text, names, now=now, zone=bundle.zone)
+    except EvaluationError as error:
+        raise InputsInvalid({word: str(error)}) from error
+    parts = str(value).split("/") if word == "record" else [str(value)]
+    if value is None or isinstance(value, bool | list | dict) or any(not part.strip() for part in parts):
+        raise NotPossible(f"the {word} of flow {bundle.flow.id} has an empty part: {text} gave {value!r}")
+    return str(value)
