@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from runner.contract import Json
@@ -177,15 +178,27 @@ def _problems(
     elif kind in ("union_tag_not_found", "union_tag_invalid"):
         yield from _form(source, path)
     else:
-        yield _value(detail, path, source)
+        yield _value(detail, path, source, _field_at(root, detail["loc"], forms))
 
 
 def _missing(source: Source, path: Path, model: type[Model]) -> Problem:
     name = str(path[-1])
-    found = next((info for key, info in model.model_fields.items() if (info.alias or key) == name), None)
-    example = found.examples[0] if found is not None and found.examples else None
-    hint = f"for example {name}: {example}" if isinstance(example, (str, int)) else ""
-    return source.problem("FL005", path[:-1], f'{model.spoken} has no "{name}"', hint)
+    info = _field_of(model, name)
+    return source.problem("FL005", path[:-1], f'{model.spoken} has no "{name}"', _example(info, name))
+
+
+def _example(info: FieldInfo | None, name: str) -> str:
+    example = info.examples[0] if info is not None and info.examples else None
+    if isinstance(example, bool):
+        return f"for example {name}: {str(example).lower()}"
+    return f"for example {name}: {example}" if isinstance(example, (str, int)) else ""
+
+
+def _has_form(info: FieldInfo | None) -> bool:
+    """Whether a text has to look a certain way, so that quotes alone would not make it right."""
+    return info is not None and any(
+        isinstance(one, AfterValidator) or getattr(one, "pattern", None) for one in info.metadata
+    )
 
 
 def _form(source: Source, path: Path) -> Iterator[Problem]:
@@ -234,14 +247,14 @@ def _forms_hint(owner: str) -> str:
     return f"it is a map with one of: {', '.join(words)}" if words else ""
 
 
-def _value(detail: ErrorDetails, path: Path, source: Source) -> Problem:
+def _value(detail: ErrorDetails, path: Path, source: Source, info: FieldInfo | None) -> Problem:
     value = value_at(source.data, path)
     name = next((str(part) for part in reversed(path) if isinstance(part, str)), "")
     kind = detail["type"]
     context = detail.get("ctx", {})
     scalar = source.scalars.get(path)
     wide = _wide(source, path)
-    if kind == "string_type" and scalar is not None and scalar.style == "plain":
+    if kind == "string_type" and scalar is not None and scalar.style == "plain" and not _has_form(info):
         return source.problem(
             "FL002",
             path,
@@ -251,7 +264,9 @@ def _value(detail: ErrorDetails, path: Path, source: Source) -> Problem:
     if wide is not None:
         return wide
     if kind in _KINDS:
-        return source.problem("FL006", path, f'"{name}" needs {_KINDS[kind]}, not {_kind_of(value)}')
+        return source.problem(
+            "FL006", path, f'"{name}" needs {_KINDS[kind]}, not {_kind_of(value)}', _example(info, name)
+        )
     if kind == "literal_error":
         return _literal(source, path, name, value, str(context.get("expected", "")))
     if kind == "string_pattern_mismatch":
@@ -332,10 +347,21 @@ def _model_at(root: type[Model], loc: tuple[int | str, ...], forms: Mapping[str,
         if part in forms:
             current = forms[part]
             continue
-        info = next((found for key, found in current.model_fields.items() if (found.alias or key) == part), None)
+        info = _field_of(current, part)
         inner = _model_in(info.annotation) if info is not None else None
         current = inner or current
     return current
+
+
+def _field_at(root: type[Model], loc: tuple[int | str, ...], forms: Mapping[str, type[Model]]) -> FieldInfo | None:
+    names = [index for index, part in enumerate(loc) if isinstance(part, str) and not part.startswith("<")]
+    if not names:
+        return None
+    return _field_of(_model_at(root, loc[: names[-1]], forms), str(loc[names[-1]]))
+
+
+def _field_of(model: type[Model], name: str) -> FieldInfo | None:
+    return next((info for key, info in model.model_fields.items() if (info.alias or key) == name), None)
 
 
 def _model_in(annotation: Any) -> type[Model] | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
-from typing import Any
+from typing import Any, get_args
 
 from runner.contract import Json
 from runner.errors import Problem
-from runner.language.clauses import WORDS, OnFailureModel, RecordModel, RetryModel, duration
+from runner.language.clauses import WORDS, OnFailureModel, RecordModel, duration
 from runner.language.fitting import FORM_WORDS, Fitted, fit, value_at
 from runner.language.flow import Branch, Compensation, Duration, Flow, OnFailure, RetryWords, Step, Verb, Word
 from runner.language.model import FORMS, VERBS, FlowModel
@@ -19,6 +19,9 @@ FORM_WORDS.update(steps=VERBS, compensate=WORDS, trigger=TRIGGERS)
 
 NOT_YET = ("approve", "wait_for", "choose", "each", "parallel", "call", "emit")
 """Verbs that parse and do not run yet."""
+
+STEP_VERBS: tuple[Verb, ...] = get_args(Verb)
+COMPENSATION_WORDS: tuple[Word, ...] = get_args(Word)
 
 _STAND_IN: dict[str, Json] = {"title": "…", "owner": "person:me"}
 
@@ -108,7 +111,7 @@ def _steps_below(steps: Json, path: Path) -> Iterator[tuple[Path, dict[str, Any]
 # --- model to flow -------------------------------------------------------------------------------------------------
 
 
-def _flow(model: FlowModel, data: Mapping[str, Json], source: Source) -> Flow:
+def _flow(model: Any, data: Mapping[str, Json], source: Source) -> Flow:
     record = model.record
     on_failure = model.on_failure
     return Flow(
@@ -138,7 +141,7 @@ def _triggers(written: Json) -> tuple[Mapping[str, Json], ...]:
     return tuple({"manual": True} if isinstance(one, str) else dict(one) for one in several)
 
 
-def _on_failure(model: OnFailureModel) -> OnFailure:
+def _on_failure(model: Any) -> OnFailure:
     return OnFailure(
         do=model.do or "compensate",
         tell=model.tell or "",
@@ -155,7 +158,7 @@ def _steps(models: list[Any], path: Path, source: Source) -> tuple[Step, ...]:
 
 
 def _step(model: Any, path: Path, source: Source) -> Step:
-    verb: Verb = next(verb for verb in VERBS if verb in type(model).model_fields)
+    verb: Verb = next(verb for verb in STEP_VERBS if verb in type(model).model_fields)
     word = getattr(model, verb)
     find = getattr(model, "find", None)
     return Step(
@@ -219,7 +222,7 @@ def _show(written: Any) -> Mapping[str, Json]:
     return dict(written)
 
 
-def _retry(model: RetryModel | None) -> RetryWords:
+def _retry(model: Any) -> RetryWords:
     if model is None:
         return RetryWords()
     return RetryWords(
@@ -236,7 +239,7 @@ def _compensation(model: Any) -> Compensation | None:
         return None
     if isinstance(model, str):
         return Compensation(word="cancel")
-    word: Word = next(word for word in WORDS if word in type(model).model_fields)
+    word: Word = next(word for word in COMPENSATION_WORDS if word in type(model).model_fields)
     written = getattr(model, word)
     if word == "none":
         return Compensation(word=word, reason=written)

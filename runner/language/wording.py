@@ -24,7 +24,7 @@ def reword(lines: list[str], problem: str, context: str, at: tuple[int, int], op
     """Says in our words what the reader could not read. `at` and `opened` are (line, column) from 0."""
     line, column = min(at[0], len(lines) - 1), at[1]
     text = lines[line]
-    if column < len(text) and text[column] == "\t" or "\t" in text[: len(text) - len(text.lstrip())]:
+    if (column < len(text) and text[column] == "\t") or "\t" in text[: len(text) - len(text.lstrip())]:
         return Words(line=line, column=text.index("\t"), what="a tab stands here; YAML wants spaces")
     if "quoted scalar" in context and opened is not None and "escape" not in problem:
         return _place(opened, "a quote is opened here and never closed", f"close it with {lines[opened[0]][opened[1]]}")

@@ -1,0 +1,278 @@
+"""connections.yaml: what each connection's name stands for here, and where its connector is found.
+
+Connectors in Python are found by the entry points `amends.connectors`; those written in YAML are the project's own
+`connectors/*.yaml` first, then the ones that were installed. `http`, `records` and `quarantine` need no line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from typing import Any, Protocol
+
+from runner.contract import Action, ConnectorKind, Json, missing
+from runner.errors import Problem
+from runner.language.kinds import WORDS, fits, kind_of_field
+from runner.language.nearest import did_you_mean
+from runner.language.source import Path, Source, as_quoted, read
+
+GROUP = "amends.connectors"
+BUILT_IN = ("http", "records", "quarantine")
+COMMON: Mapping[str, Json] = {"connector": "text", "rate": "text or empty", "at_once": "integer or empty"}
+"""Settings that every line may carry."""
+
+_NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_]*$")
+_SECRET_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
+_RATE = re.compile(r"^(\d{1,6}) per (?:(\d{1,4}) )?(s|min|hour|day)$")
+_RATE_UNITS = {"s": 1_000, "min": 60_000, "hour": 3_600_000, "day": 86_400_000}
+_SECRET_WORDS = ("password", "token", "secret", "api_key", "apikey", "private_key")
+
+
+class Declarative(Protocol):
+    """The entry point `declarative`: makes a connector out of YAML."""
+
+    def kind_from_text(self, text: str, file: str) -> tuple[ConnectorKind | None, tuple[Problem, ...]]:
+        """The connector, and everything that is wrong with its text."""
+
+    def shipped(self) -> Mapping[str, str]:
+        """The YAML connectors that were installed: name -> text."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """One connector that was found. `text` is its YAML, empty for one in Python."""
+
+    kind: ConnectorKind
+    name: str
+    file: str = ""
+    text: str = ""
+
+
+@dataclass(kw_only=True)
+class Kinds:
+    """Every connector in reach, loaded when it is asked for.
+
+    `python` maps name to the connector or to a function that loads it; `own` maps the name of each YAML connector of
+    the project to (file, text).
+    """
+
+    python: Mapping[str, Any] = field(default_factory=dict)
+    declarative: Declarative | None = None
+    own: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    _found: dict[str, Found | None] = field(default_factory=dict)
+
+    def names(self) -> tuple[str, ...]:
+        """The connectors' names."""
+        shipped = self.declarative.shipped() if self.declarative is not None else {}
+        return tuple(sorted({*self.own, *self.python, *shipped}))
+
+    def find(self, name: str) -> Found | None:
+        """The connector of this name, or None: then `problems` says why, or there is none of that name."""
+        if name not in self._found:
+            self._found[name] = self._load(name)
+        return self._found[name]
+
+    def _load(self, name: str) -> Found | None:
+        if name in self.own:
+            file, text = self.own[name]
+            return self._from_text(name, text, file)
+        if name in self.python:
+            entry = self.python[name]
+            kind = entry.load() if hasattr(entry, "load") else entry
+            return Found(kind=kind, name=name)
+        shipped = self.declarative.shipped() if self.declarative is not None else {}
+        return self._from_text(name, shipped[name], f"connectors/{name}.yaml") if name in shipped else None
+
+    def _from_text(self, name: str, text: str, file: str) -> Found | None:
+        if self.declarative is None:
+            what = "connectors in YAML cannot be read here: the connectors package is not installed"
+            self.problems.append(Problem(code="FL208", level="error", file=file, line=0, column=0, what=what))
+            return None
+        kind, problems = self.declarative.kind_from_text(text, file)
+        self.problems.extend(problems)
+        broken = any(found.level == "error" for found in problems)
+        return None if kind is None or broken else Found(kind=kind, name=name, file=file, text=text)
+
+
+def installed(own: Mapping[str, tuple[str, str]] | None = None) -> Kinds:
+    """The connectors that are installed here, and the project's own."""
+    entries = {entry.name: entry for entry in entry_points(group=GROUP)}
+    declarative = entries.pop("declarative", None)
+    return Kinds(
+        python=entries,
+        declarative=declarative.load() if declarative is not None else None,
+        own=own or {},
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Connection:
+    """One line of connections.yaml. `settings` is what the connector gets; `{"secret": NAME}` stays a reference.
+
+    `rate` is (how many, in how many ms) or None; `at_once` bounds open calls.
+    """
+
+    name: str
+    connector: str
+    found: Found
+    settings: Mapping[str, Json] = field(default_factory=dict)
+    rate: tuple[int, int] | None = None
+    at_once: int | None = None
+
+    @property
+    def actions(self) -> Mapping[str, Action]:
+        """The connector's actions by name."""
+        return self.found.kind.actions()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Connections:
+    """Every connection of a project. `unreadable` are names that have a line which cannot be used."""
+
+    by_name: Mapping[str, Connection] = field(default_factory=dict)
+    unreadable: frozenset[str] = frozenset()
+
+    def actions(self) -> dict[str, Action]:
+        """Every action as `connection.action`."""
+        return {
+            f"{name}.{action}": described
+            for name, connection in self.by_name.items()
+            for action, described in connection.actions.items()
+        }
+
+
+def load_connections(
+    text: str | None, file: str, *, kinds: Kinds
+) -> tuple[Connections, Source | None, tuple[Problem, ...]]:
+    """Reads connections.yaml (`text` is None where there is none). Lines that cannot be used are told and left out."""
+    by_name: dict[str, Connection] = {}
+    unreadable: set[str] = set()
+    source: Source | None = None
+    problems: list[Problem] = []
+    if text is not None:
+        source, read_problems = read(text, file)
+        problems.extend(read_problems)
+    if source is not None and source.data is not None:
+        if isinstance(source.data, dict):
+            for name in source.data:
+                connection, found = _connection(name, source, kinds)
+                problems.extend(found)
+                if connection is not None:
+                    by_name[name] = connection
+                else:
+                    unreadable.add(name)
+        else:
+            problems.append(source.problem("FL006", (), f"{file} is a map: a name, and what it stands for"))
+    for name in BUILT_IN:
+        built_in = kinds.find(name) if name in kinds.python and name not in by_name and name not in unreadable else None
+        if built_in is not None:
+            by_name[name] = Connection(name=name, connector=name, found=built_in)
+    found = tuple(sorted([*problems, *kinds.problems], key=lambda one: (one.file, one.line, one.column)))
+    return Connections(by_name=by_name, unreadable=frozenset(unreadable)), source, found
+
+
+def _connection(name: str, source: Source, kinds: Kinds) -> tuple[Connection | None, list[Problem]]:
+    line = source.data[name]
+    if not _NAME.match(name):
+        hint = "a name has letters, digits and _, a letter first"
+        return None, [source.problem("FL006", (name,), f'"{name}" is not a name', hint, on="key")]
+    if not isinstance(line, dict):
+        hint = f"for example {name}: {{ connector: email, host: smtp.example.test }}"
+        return None, [source.problem("FL006", (name,), f'"{name}" needs a map with its connector', hint, on="key")]
+    connector = line.get("connector")
+    if not isinstance(connector, str):
+        hint = f"one of: {', '.join(kinds.names())}"
+        return None, [source.problem("FL005", (name,), f'connection "{name}" has no "connector"', hint, on="key")]
+    before = len(kinds.problems)
+    found = kinds.find(connector)
+    if found is None:
+        if connector in kinds.names() or len(kinds.problems) > before:
+            return None, [
+                source.problem(
+                    "FL208",
+                    (name, "connector"),
+                    f'the connector "{connector}" cannot be used',
+                    "its own file has problems",
+                )
+            ]
+        hint = did_you_mean(connector, kinds.names(), "connectors")
+        return None, [source.problem("FL208", (name, "connector"), f'there is no connector "{connector}"', hint)]
+    problems = list(_setting_problems(name, line, found.kind.settings(), source))
+    rate = _RATE.match(str(line.get("rate", "")))
+    settings = {key: value for key, value in line.items() if key not in COMMON or key in found.kind.settings()}
+    at_once = line.get("at_once")
+    return Connection(
+        name=name,
+        connector=connector,
+        found=found,
+        settings={key: value for key, value in settings.items() if key != "connector"},
+        rate=(int(rate[1]), int(rate[2] or 1) * _RATE_UNITS[rate[3]]) if rate else None,
+        at_once=at_once if isinstance(at_once, int) and not isinstance(at_once, bool) else None,
+    ), problems
+
+
+def _setting_problems(
+    name: str, line: Mapping[str, Json], declared: Mapping[str, Json], source: Source
+) -> Iterator[Problem]:
+    known = {**COMMON, **declared}
+    for key, value in line.items():
+        path: Path = (name, key)
+        if key not in known:
+            hint = did_you_mean(key, known, "its settings")
+            yield source.problem("FL003", path, f'"{key}" is not a setting of {line["connector"]}', hint, on="key")
+        elif isinstance(value, dict) and "secret" in value:
+            yield from _secret_problems(path, value, source)
+        else:
+            yield from _value_problems(path, value, known[key], source)
+    for key in missing(declared, list(line)):
+        what = f'connection "{name}" has no "{key}", which {line["connector"]} needs'
+        yield source.problem("FL005", (name,), what, on="key")
+
+
+def _secret_problems(path: Path, value: Mapping[str, Json], source: Source) -> Iterator[Problem]:
+    for key in value:
+        if key != "secret":
+            yield source.problem(
+                "FL003", (*path, key), f'"{key}" is not a key of a secret', "it is written { secret: NAME }", on="key"
+            )
+    if not isinstance(value["secret"], str) or not _SECRET_NAME.match(value["secret"]):
+        hint = "the name of a line in .env: letters, digits and _"
+        yield source.problem("FL006", (*path, "secret"), f'"{value["secret"]}" cannot be the name of a secret', hint)
+
+
+def _value_problems(path: Path, value: Json, field_type: Json, source: Source) -> Iterator[Problem]:
+    key = str(path[-1])
+    scalar = source.scalars.get(path)
+    kind = kind_of_field(field_type)
+    if value is None:
+        yield source.problem("FL006", path, f'nothing is written after "{key}"', on="key")
+    elif key == "rate":
+        if not _RATE.match(str(value)):
+            yield source.problem("FL006", path, f'"{value}" is not a rate', "it is written 100 per 10 s, or 5 per min")
+    elif _is_secret(key) and isinstance(value, (str, int)) and not isinstance(value, bool):
+        hint = f"put it into .env and write {key}: {{ secret: {path[0]}_{key} }}".replace(
+            f"{path[0]}_{key}", f"{path[0]}_{key}".upper()
+        )
+        yield source.problem("FL401", path, f'the secret "{key}" is written in the file', hint)
+    elif kind in WORDS and not fits(kind, value):
+        if kind == "text" and scalar is not None and isinstance(value, (int, float, bool)):
+            what = f'"{key}" is a text, and {scalar.text} would be read as something else'
+            yield source.problem("FL002", path, what, f"write it in quotes: {as_quoted(scalar.text)}")
+        else:
+            yield source.problem("FL006", path, f'"{key}" needs {WORDS[kind]}')
+    elif (
+        isinstance(field_type, Mapping)
+        and isinstance(field_type.get("choice"), (list, dict))
+        and value not in field_type["choice"]
+    ):
+        words = [str(word) for word in field_type["choice"]]
+        yield source.problem(
+            "FL006", path, f'"{key}" cannot be "{value}"', did_you_mean(str(value), words, "it is one of")
+        )
+
+
+def _is_secret(key: str) -> bool:
+    return key in _SECRET_WORDS or key.endswith(("_password", "_token", "_secret"))

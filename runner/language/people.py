@@ -1,0 +1,348 @@
+"""people.yaml: who is who. People, posts (a chair, not a face) and teams, and whether somebody can be reached.
+
+Names in flows are `person:aya` (a person or a post) and `team:finance`; `person:me` is whoever starts a run from the
+terminal, and the only name that is valid without a people file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field
+
+from runner.errors import Problem
+from runner.language.clauses import DurationText, Model, Name, Sentence, Who, duration, optional, required
+from runner.language.fitting import fit
+from runner.language.flow import Duration
+from runner.language.nearest import did_you_mean
+from runner.language.source import Path, Source, read
+from runner.language.zones import zone_fault
+
+ME = "person:me"
+_ADDRESS = re.compile(r"^[^@\s<>,;]+@[^@\s<>,;]+$")
+_HOURS = re.compile(r"^([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-4]):[0-5]\d$")
+
+Language = Literal["en", "ja", "zh-TW"]
+
+
+def _checked_address(text: str) -> str:
+    if not _ADDRESS.match(text):
+        raise ValueError(f'"{text}" is not a mail address; it is written name@example.test')
+    return text
+
+
+def _checked_date(text: str) -> str:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f'"{text}" is not a date; it is written year-month-day: 2026-09-24') from None
+    return text
+
+
+def _checked_hours(text: str) -> str:
+    if not _HOURS.match(text) or text[:5] >= text[6:]:
+        raise ValueError(f'"{text}" are not hours; they are written 09:00-18:00')
+    return text
+
+
+def _checked_zone(text: str) -> str:
+    fault = zone_fault(text)
+    if fault:
+        raise ValueError(fault)
+    return text
+
+
+DateText = Annotated[str, AfterValidator(_checked_date)]
+ZoneText = Annotated[str, AfterValidator(_checked_zone)]
+
+
+class SecretModel(Model):
+    """A value that is kept outside of the files, named here."""
+
+    spoken: ClassVar[str] = "a secret"
+    model_config = ConfigDict(title="secret")
+
+    secret: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = required("Its name in .env.", "TOM_SLACK_URL")
+
+
+class PersonModel(Model):
+    """One person."""
+
+    spoken: ClassVar[str] = "a person"
+    model_config = ConfigDict(title="person")
+
+    name: Sentence = required("As people read it.", "Aya Sato")
+    mail: Annotated[str, AfterValidator(_checked_address)] = optional("Where mail reaches them.", "aya@acme.example")
+    language: Language = optional("For pages and mails.", "ja")
+    manager: Name = optional("A person.", "tom")
+    chat: SecretModel = optional("Where a chat message reaches them.", {"secret": "TOM_SLACK_URL"})
+    role: Literal["viewer", "author", "approver", "operator", "admin"] = optional("What they may do.", "approver")
+
+
+class DutyModel(Model):
+    """Who of a team is told, in turn."""
+
+    spoken: ClassVar[str] = "on_duty"
+    model_config = ConfigDict(title="on_duty")
+
+    change: Sentence = required("When the next one takes over.", "every monday at 09:00")
+    order: list[Name] = required("In this order.", ["aya", "tom"], min_length=1)
+
+
+class TeamModel(Model):
+    """A team."""
+
+    spoken: ClassVar[str] = "a team"
+    model_config = ConfigDict(title="team")
+
+    members: list[Name] = required("People or posts.", ["aya", "tom"])
+    on_duty: DutyModel = optional(
+        "Left out, all members are told.", {"change": "every monday at 09:00", "order": ["aya"]}
+    )
+    answer_within: DurationText = optional("Silence is passed on after this.", "4 business hours")
+    escalate_to: list[Who] = optional("To these, in this order.", ["person:cfo"])
+
+
+class AwayModel(Model):
+    """Somebody is away."""
+
+    spoken: ClassVar[str] = "an absence"
+    model_config = ConfigDict(title="away")
+
+    who: Name = required("A person.", "aya")
+    from_: DateText = required("First day.", "2026-09-24", alias="from")
+    to: DateText = required("Last day.", "2026-09-30")
+    instead: Name = required("Who answers meanwhile.", "tom")
+
+
+class CalendarModel(Model):
+    """Business days and hours."""
+
+    spoken: ClassVar[str] = "a calendar"
+    model_config = ConfigDict(title="calendar")
+
+    zone: ZoneText = required("A region name.", "Asia/Tokyo")
+    days: list[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]] = optional(
+        "Working days.", ["mon", "tue"], min_length=1
+    )
+    hours: Annotated[str, AfterValidator(_checked_hours)] = optional("Working hours.", "09:00-18:00")
+    holidays: Annotated[str, Field(pattern=r"^[A-Z]{2}(-[A-Z0-9]{1,3})?$")] = optional("A country.", "JP")
+
+
+class PeopleModel(Model):
+    """people.yaml: people, posts, teams, absences, calendars."""
+
+    spoken: ClassVar[str] = "people.yaml"
+    model_config = ConfigDict(title="People")
+
+    people: dict[Name, PersonModel] = optional("Used as person:aya.", {"aya": {"name": "Aya Sato"}})
+    posts: dict[Name, Name] = optional("A chair, not a face; used as person:cfo.", {"cfo": "tom"})
+    teams: dict[Name, TeamModel] = optional("Used as team:finance.", {"finance": {"members": ["aya"]}})
+    away: list[AwayModel] = optional(
+        "Who is away.", [{"who": "aya", "from": "2026-09-24", "to": "2026-09-30", "instead": "tom"}]
+    )
+    calendars: dict[Name, CalendarModel] = optional("The first is the default.", {"tokyo": {"zone": "Asia/Tokyo"}})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Person:
+    """One person. `chat` is the name of the secret that holds the address, or empty."""
+
+    id: str
+    name: str
+    mail: str = ""
+    language: str = ""
+    manager: str = ""
+    chat: str = ""
+    role: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Team:
+    """A team. `escalate_to` are names as flows write them."""
+
+    id: str
+    members: tuple[str, ...]
+    on_duty: tuple[str, ...] = ()
+    change: str = ""
+    answer_within: Duration | None = None
+    escalate_to: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Away:
+    """Somebody is away from one day to another, both included (ISO dates)."""
+
+    who: str
+    first: str
+    last: str
+    instead: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkingHours:
+    """A calendar as written: zone, days (mon …), hours (from, to) and the holidays' country or empty."""
+
+    zone: str
+    days: tuple[str, ...] = ("mon", "tue", "wed", "thu", "fri")
+    hours: tuple[str, str] = ("09:00", "18:00")
+    holidays: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class People:
+    """Everybody. `has_file` is False where there is no people.yaml: then `person:me` is the only name."""
+
+    people: Mapping[str, Person] = field(default_factory=dict)
+    posts: Mapping[str, str] = field(default_factory=dict)
+    teams: Mapping[str, Team] = field(default_factory=dict)
+    away: tuple[Away, ...] = ()
+    calendars: Mapping[str, WorkingHours] = field(default_factory=dict)
+    has_file: bool = False
+
+    def resolve(self, name: str) -> tuple[Person, ...]:
+        """The people behind `team:finance`, `person:aya`, `person:cfo` or `person:me`; empty for a name nobody has."""
+        kind, _, key = name.partition(":")
+        if name == ME:
+            return (Person(id="me", name="whoever started the run"),)
+        if kind == "team" and key in self.teams:
+            found = [self._person(member) for member in self.teams[key].members]
+            return tuple({person.id: person for person in found if person is not None}.values())
+        person = self._person(key) if kind == "person" else None
+        return (person,) if person is not None else ()
+
+    def reachable(self, name: str) -> str:
+        """Empty if somebody behind this name can be told, else the reason why not, as a sentence without a stop."""
+        if name == ME:
+            return ""
+        if not self.has_file:
+            return f"{name} is nobody: there is no people.yaml, so person:me is the only name"
+        kind, _, key = name.partition(":")
+        known = self.teams if kind == "team" else {**self.people, **self.posts}
+        if key not in known:
+            return f'there is no {kind} "{key}" in people.yaml'
+        found = self.resolve(name)
+        if not found:
+            return f"{name} has no members"
+        if not any(person.mail or person.chat for person in found):
+            return f"nobody of {name} has an address" if kind == "team" else f"{name} has no address (mail or chat)"
+        return ""
+
+    def names(self) -> tuple[str, ...]:
+        """Every name a flow may use."""
+        people = [f"person:{key}" for key in (*self.people, *self.posts)]
+        return (ME, *people, *(f"team:{key}" for key in self.teams))
+
+    def _person(self, key: str) -> Person | None:
+        return self.people.get(self.posts.get(key, key))
+
+
+def load_people(text: str, file: str) -> tuple[People, Source | None, tuple[Problem, ...]]:
+    """Reads people.yaml. The people are there as far as they could be read; all problems come back."""
+    source, problems = read(text, file)
+    if source is None:
+        return People(has_file=True), None, problems
+    if source.data is None:
+        return People(has_file=True), source, problems
+    fitted = fit(PeopleModel, source, forms={}, fill={})
+    if fitted.model is None:
+        return People(has_file=True), source, (*problems, *fitted.problems)
+    people = _people(fitted.model)
+    found = [*problems, *fitted.problems, *_strangers(people, source)]
+    return people, source, tuple(sorted(found, key=lambda one: (one.line, one.column)))
+
+
+def _people(model: Any) -> People:
+    return People(
+        people={key: _person(key, one) for key, one in (model.people or {}).items()},
+        posts=dict(model.posts or {}),
+        teams={key: _team(key, one) for key, one in (model.teams or {}).items()},
+        away=tuple(Away(who=one.who, first=one.from_, last=one.to, instead=one.instead) for one in model.away or ()),
+        calendars={key: _hours(one) for key, one in (model.calendars or {}).items()},
+        has_file=True,
+    )
+
+
+def _person(key: str, model: Any) -> Person:
+    return Person(
+        id=key,
+        name=model.name,
+        mail=model.mail or "",
+        language=model.language or "",
+        manager=model.manager or "",
+        chat=model.chat.secret if model.chat is not None else "",
+        role=model.role or "",
+    )
+
+
+def _team(key: str, model: Any) -> Team:
+    return Team(
+        id=key,
+        members=tuple(model.members),
+        on_duty=tuple(model.on_duty.order) if model.on_duty is not None else (),
+        change=model.on_duty.change if model.on_duty is not None else "",
+        answer_within=duration(model.answer_within) if model.answer_within else None,
+        escalate_to=tuple(model.escalate_to or ()),
+    )
+
+
+def _hours(model: Any) -> WorkingHours:
+    start, _, end = (model.hours or "09:00-18:00").partition("-")
+    return WorkingHours(
+        zone=model.zone,
+        days=tuple(model.days or ("mon", "tue", "wed", "thu", "fri")),
+        hours=(start, end),
+        holidays=model.holidays or "",
+    )
+
+
+def _strangers(people: People, source: Source) -> Iterator[Problem]:
+    """Names in people.yaml that nobody in people.yaml has, and answers that go nowhere."""
+    everybody = {**people.people, **people.posts}
+    for key, person in people.people.items():
+        if person.manager and person.manager not in everybody:
+            yield _stranger(source, ("people", key, "manager"), person.manager, everybody)
+    for key, holder in people.posts.items():
+        if holder not in people.people:
+            yield _stranger(source, ("posts", key), holder, people.people)
+        if key in people.people:
+            hint = "give the post another name"
+            yield source.problem("FL006", ("posts", key), f'"{key}" is a person already', hint, on="key")
+    for team in people.teams.values():
+        yield from _strangers_of_team(people, team, everybody, source)
+    for number, away in enumerate(people.away):
+        for place, name in (("who", away.who), ("instead", away.instead)):
+            if name not in everybody:
+                yield _stranger(source, ("away", number, place), name, everybody)
+        if away.last < away.first:
+            what = f"the last day {away.last} is before the first, {away.first}"
+            yield source.problem("FL006", ("away", number, "to"), what)
+
+
+def _strangers_of_team(
+    people: People, team: Team, everybody: Mapping[str, object], source: Source
+) -> Iterator[Problem]:
+    here: Path = ("teams", team.id)
+    for index, name in enumerate(team.members):
+        if name not in everybody:
+            yield _stranger(source, (*here, "members", index), name, everybody)
+    for index, name in enumerate(team.on_duty):
+        path: Path = (*here, "on_duty", "order", index)
+        if name not in everybody:
+            yield _stranger(source, path, name, everybody)
+        elif name not in team.members:
+            yield source.problem("FL006", path, f'"{name}" is on duty and not a member of team:{team.id}')
+    for index, name in enumerate(team.escalate_to):
+        why = people.reachable(name)
+        if why:
+            yield source.problem("FL301", (*here, "escalate_to", index), why)
+
+
+def _stranger(source: Source, path: Path, name: str, known: Mapping[str, object]) -> Problem:
+    return source.problem(
+        "FL006", path, f'there is no person "{name}" in this file', did_you_mean(name, known, "people")
+    )

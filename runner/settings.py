@@ -1,0 +1,183 @@
+"""amends.yaml: what holds for the whole project. Every key has a default, so the file itself may be missing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, ConfigDict, Tag
+
+from runner.errors import Problem
+from runner.language.clauses import Model, Name, PlainDuration, Sentence, Who, duration, optional, required, tagged
+from runner.language.fitting import fit
+from runner.language.flow import Duration
+from runner.language.people import Language, SecretModel, ZoneText
+from runner.language.source import Source, read
+
+_SIZE = re.compile(r"^(\d{1,6}) ?(KB|MB|GB)$")
+_SIZES = {"KB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000}
+_URL = re.compile(r"^https?://[^\s/?#]+(/[^\s?#]*)?$")
+
+
+def size(text: str) -> int:
+    """`20 MB` in bytes. Raises ValueError with a sentence."""
+    match = _SIZE.match(text)
+    if match is None:
+        raise ValueError(f'"{text}" is not a size; it is written 500 KB, 20 MB or 1 GB')
+    return int(match[1]) * _SIZES[match[2]]
+
+
+def _checked_size(text: str) -> str:
+    size(text)
+    return text
+
+
+def _checked_url(text: str) -> str:
+    if not _URL.match(text):
+        raise ValueError(f'"{text}" is not an address; it is written https://amends.acme.example')
+    return text
+
+
+UrlText = Annotated[str, AfterValidator(_checked_url)]
+
+
+class TemporalModel(Model):
+    """A Temporal cluster carries the runs."""
+
+    spoken: ClassVar[str] = "engine"
+    model_config = ConfigDict(title="temporal")
+
+    temporal: Sentence = required("Its address.", "temporal:7233")
+    namespace: Sentence = optional("Its namespace. Default: default.", "default")
+
+
+class SignInModel(Model):
+    """People sign in at your own provider."""
+
+    spoken: ClassVar[str] = "sign_in"
+    model_config = ConfigDict(title="sign_in")
+
+    oidc: UrlText = required("The provider.", "https://login.acme.example")
+    client: Sentence = required("The client's id there.", "amends")
+    secret: SecretModel = required("The client's secret, by name.", {"secret": "OIDC_SECRET"})
+
+
+class LimitsModel(Model):
+    """Bounds."""
+
+    spoken: ClassVar[str] = "limits"
+    model_config = ConfigDict(title="limits")
+
+    file: Annotated[str, AfterValidator(_checked_size)] = optional("The largest file. Default 20 MB.", "20 MB")
+    runs_at_once: int = optional("Runs at once. Default 50.", 50, ge=1, le=10_000)
+
+
+class AmendsModel(Model):
+    """amends.yaml: what holds for the whole project."""
+
+    spoken: ClassVar[str] = "amends.yaml"
+    model_config = ConfigDict(title="Amends project")
+
+    project: Name = optional("The project's name. Default: the folder's name.", "acme_ops")
+    zone: ZoneText = optional("For dates and schedules. Default UTC.", "Asia/Tokyo")
+    language: Language = optional("For pages and mails. Default en.", "ja")
+    mode: Literal["as_written", "draft"] = optional("draft: every flow stays draft here.", "as_written")
+    public_url: UrlText = optional(
+        "Where people reach the pages. Default http://127.0.0.1:8484.", "https://amends.acme.example"
+    )
+    database: Annotated[
+        Annotated[Sentence, Tag("<text>")] | Annotated[SecretModel, Tag("<secret>")],
+        tagged(text="<text>", map="<secret>"),
+    ] = optional(
+        "A SQLite file, or the secret with a PostgreSQL address.", ".amends/amends.db", {"secret": "DATABASE_URL"}
+    )
+    engine: Annotated[
+        Annotated[Literal["embedded"], Tag("<text>")] | Annotated[TemporalModel, Tag("<temporal>")],
+        tagged(text="<text>", map="<temporal>"),
+    ] = optional("Who carries the runs. Default embedded.", "embedded", {"temporal": "temporal:7233"})
+    tell_by: Name = optional("The connection that mails approvals and hand-offs.", "mail")
+    admin: Who = optional("Told when the project itself is in trouble.", "person:tom")
+    sign_in: SignInModel = optional(
+        "Default: a code by mail.", {"oidc": "https://login.acme.example", "client": "amends"}
+    )
+    keep: PlainDuration = optional("How long ended runs are kept. Default 400 days.", "400 days")
+    limits: LimitsModel = optional("Bounds.", {"file": "20 MB", "runs_at_once": 50})
+
+
+KEEP = Duration(amount=400, unit="day")
+
+_FORMS: dict[str, type[Model]] = {"<secret>": SecretModel, "<temporal>": TemporalModel}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """amends.yaml with every default filled in.
+
+    `database` is a path from the project folder, or `database_secret` names the secret that holds an address.
+    `has_zone` is False where the zone is only the default. `file_limit` is bytes.
+    """
+
+    project: str
+    zone: str = "UTC"
+    has_zone: bool = False
+    language: str = "en"
+    mode: Literal["as_written", "draft"] = "as_written"
+    public_url: str = "http://127.0.0.1:8484"
+    database: str = ".amends/amends.db"
+    database_secret: str = ""
+    temporal: str = ""
+    namespace: str = "default"
+    tell_by: str = ""
+    admin: str = ""
+    sign_in: tuple[str, str, str] | None = None
+    keep: Duration = KEEP
+    file_limit: int = 20_000_000
+    runs_at_once: int = 50
+
+    @property
+    def engine(self) -> str:
+        """`embedded` or `temporal`."""
+        return "temporal" if self.temporal else "embedded"
+
+
+def project_name(folder: str) -> str:
+    """A folder's name as a project's name."""
+    name = re.sub(r"[^A-Za-z0-9_]+", "_", folder).strip("_")
+    return name if name[:1].isalpha() else f"project_{name}".rstrip("_")
+
+
+def load_settings(text: str | None, file: str, *, folder: str) -> tuple[Settings, Source | None, tuple[Problem, ...]]:
+    """Reads amends.yaml; `text` is None where there is none. The settings are usable as far as they could be read."""
+    default = Settings(project=project_name(folder))
+    if text is None:
+        return default, None, ()
+    source, problems = read(text, file)
+    if source is None or source.data is None:
+        return default, source, problems
+    fitted = fit(AmendsModel, source, forms=_FORMS, fill={})
+    found = tuple(sorted((*problems, *fitted.problems), key=lambda one: (one.line, one.column)))
+    return (default if fitted.model is None else _settings(fitted.model, default)), source, found
+
+
+def _settings(model: Any, default: Settings) -> Settings:
+    database, engine, limits, sign_in = model.database, model.engine, model.limits, model.sign_in
+    in_secret = isinstance(database, SecretModel)
+    return Settings(
+        project=model.project or default.project,
+        zone=model.zone or default.zone,
+        has_zone=model.zone is not None,
+        language=model.language or default.language,
+        mode=model.mode or default.mode,
+        public_url=(model.public_url or default.public_url).rstrip("/"),
+        database=default.database if in_secret else database or default.database,
+        database_secret=database.secret if in_secret else "",
+        temporal=engine.temporal if isinstance(engine, TemporalModel) else "",
+        namespace=(engine.namespace or "default") if isinstance(engine, TemporalModel) else "default",
+        tell_by=model.tell_by or "",
+        admin=model.admin or "",
+        sign_in=(sign_in.oidc, sign_in.client, sign_in.secret.secret) if sign_in is not None else None,
+        keep=duration(model.keep) if model.keep else default.keep,
+        file_limit=size(limits.file) if limits is not None and limits.file else default.file_limit,
+        runs_at_once=(limits.runs_at_once if limits is not None else None) or default.runs_at_once,
+    )
