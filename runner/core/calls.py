@@ -15,7 +15,7 @@ from runner.core.keys import make_key
 from runner.core.retry import FIND_DELAY, READS, Move, next_move
 from runner.core.state import Call, HandOff, State
 
-UNKNOWN_CHOICES = ("happened", "did_not", "compensate", "take_over")
+UNKNOWN_CHOICES: tuple[str, ...] = ("happened", "did_not", "compensate", "take_over")
 UNKNOWN_CHOICES_CLOSED = ("happened", "did_not", "go_on", "take_over")
 UNKNOWN_CHOICES_UNDO = ("happened", "did_not", "done", "stands", "take_over")
 SEVERAL_CHOICES = ("happened", "did_not", "compensate", "take_over")
@@ -245,7 +245,7 @@ def _settle(state: State, plan: CallPlan, part: int, call: Call, asked: Call, no
 
 def ask(state: State, plan: CallPlan, part: int, kind: str, summary: str, now: int) -> Command:
     """Hands the question "did it happen?" to the step's owner."""
-    choices = UNKNOWN_CHOICES_CLOSED if plan.is_closed else UNKNOWN_CHOICES
+    choices: tuple[str, ...] = UNKNOWN_CHOICES_CLOSED if plan.is_closed else UNKNOWN_CHOICES
     if plan.purpose == "undo":
         kind, choices = "compensation_unknown", UNKNOWN_CHOICES_UNDO
     return Record(

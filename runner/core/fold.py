@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from runner.contract import Json
 from runner.core import events as e
-from runner.core.state import Call, Effect, Failure, HandOff, Scope, State, StepState, UndoState
+from runner.core.state import Call, Disposition, Effect, Failure, HandOff, Scope, State, StepState, UndoState
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -82,7 +82,7 @@ def _stop_requested(state: State, event: e.StopRequested) -> State:
 
 
 def _run_finished(state: State, event: e.RunFinished) -> State:
-    rest = "by_hand" if event.status == "closed" and state.is_taken_over else "stands"
+    rest: Disposition = "by_hand" if event.status == "closed" and state.is_taken_over else "stands"
     effects = {
         no: replace(effect, disposition=rest) if effect.disposition == "pending" else effect
         for no, effect in state.effects.items()
@@ -180,7 +180,7 @@ def _after_applied(state: State, event: e.CallEvent, call: Call) -> State:
         output = part_outputs(state, event.step, event.purpose)
         return _set_step(state, event.step, status="done", outcome="done", output=output)
     if event.purpose == "undo" and _every_part(state, event.step, "undo", call.parts):
-        disposition = "undone" if call.word == "cancel" else "answered"
+        disposition: Disposition = "undone" if call.word == "cancel" else "answered"
         return set_disposition(_set_undo(state, event.step, "done"), event.step, disposition, call.external_id)
     return state
 
@@ -288,10 +288,10 @@ def _set_undo(state: State, path: str, status: str, summary: str = "") -> State:
     return replace(state, undo=_put(state.undo, path, undo))
 
 
-def set_disposition(state: State, path: str, disposition: str, note: str = "") -> State:
+def set_disposition(state: State, path: str, disposition: Disposition, note: str = "") -> State:
     """The effects of a step get their disposition, those that have none yet."""
     effects = {
-        no: replace(effect, disposition=disposition, note=note)  # type: ignore[arg-type]
+        no: replace(effect, disposition=disposition, note=note)
         if effect.path == path and effect.disposition == "pending"
         else effect
         for no, effect in state.effects.items()

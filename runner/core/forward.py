@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
 from zoneinfo import ZoneInfo
 
-from runner.contract import Action, Json
+from runner.contract import Action, Json, Purpose
 from runner.core import events as e
 from runner.core.calls import SEVERAL_CHOICES, CallPlan, first_send, next_handoff, progress
 from runner.core.commands import Command, Record
@@ -79,7 +78,7 @@ def _call(bundle: Bundle, state: State, step: Step, known: StepState | None, now
 def plan_of(bundle: Bundle, state: State, step: Step, now: int, *, is_closed: bool = False) -> CallPlan:
     """The step's forward call. Its input is the one of its first intent, or evaluated now."""
     action = bundle.actions[step.action]
-    purpose = "do" if step.verb == "do" else "read"
+    purpose: Purpose = "do" if step.verb == "do" else "read"
     known = state.steps.get(step.id)
     first = state.calls.get((step.id, purpose, 0))
     names = names_in_reach(state)
@@ -106,7 +105,7 @@ def _author_key(bundle: Bundle, step: Step, names: Mapping[str, Json], now: int)
     return str(key)
 
 
-def _asks_by(action: Action, step: Step) -> Any:
+def _asks_by(action: Action, step: Step) -> Purpose | None:
     if action.effect == "read":
         return None
     if action.has_lookup:
@@ -237,4 +236,6 @@ def _hand_off(bundle: Bundle, state: State, step: Step, known: StepState | None,
     return (Record(event=handed),)
 
 
-_VERBS: Mapping[str, Any] = {"read": _call, "do": _call, "wait": _wait, "hand_off": _hand_off}
+Decide = Callable[[Bundle, State, Step, StepState | None, int], tuple[Command, ...]]
+
+_VERBS: Mapping[str, Decide] = {"read": _call, "do": _call, "wait": _wait, "hand_off": _hand_off}

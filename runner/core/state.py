@@ -15,6 +15,8 @@ from runner.contract import Json
 
 CallName = tuple[str, str, int]
 StepStatus = Literal["open", "done", "found", "skipped", "refused", "failed"]
+Disposition = Literal["pending", "undone", "answered", "accepted", "by_hand", "stands"]
+"""What became of an applied effect; `pending` while the run goes on."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,7 +51,7 @@ class Call:
     retry_after: int | None = None
     take_over: bool = False
     may_have_happened: bool = False
-    settled: Literal["", "applied", "not_applied"] = ""
+    settled: str = ""
     settled_by: str = ""
     adopted: bool = False
     due: int | None = None
@@ -125,7 +127,7 @@ class Effect:
     part: int
     action: str
     external_id: str
-    disposition: Literal["pending", "undone", "answered", "accepted", "by_hand", "stands"] = "pending"
+    disposition: Disposition = "pending"
     note: str = ""
 
 
