@@ -123,9 +123,7 @@ def _part_commands(
         call, plan.action, plan.retry, now=now, can_look_up=plan.asks_by is not None, is_closed=plan.is_closed
     )
     if call.due is not None and now >= call.due:
-        fired = e.TimerFired(
-            at=now, step=plan.path, timer=call.due_for, due=call.due, purpose=plan.purpose, part=part
-        )
+        fired = e.TimerFired(at=now, step=plan.path, timer=call.due_for, due=call.due, purpose=plan.purpose, part=part)
         return [Record(event=fired)], move
     if move.word == "send":
         return [next_send(state, plan, part, input_, call)], move
@@ -187,9 +185,7 @@ def _from_answer(plan: CallPlan, part: int, call: Call, question: HandOff, now: 
     return [Record(event=settled)]
 
 
-def look_up(
-    state: State, plan: CallPlan, part: int, input_: Mapping[str, Json], call: Call, now: int
-) -> list[Command]:
+def look_up(state: State, plan: CallPlan, part: int, input_: Mapping[str, Json], call: Call, now: int) -> list[Command]:
     """Asks the service what became of the call: by our key, or by the fields the business knows."""
     assert plan.asks_by is not None
     asked = state.calls.get((plan.path, plan.asks_by, part))

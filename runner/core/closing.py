@@ -25,9 +25,7 @@ FAILED_CHOICES = ("retry", "done", "stands", "take_over")
 
 def is_stopping_here(state: State) -> bool:
     """What was done stays: an operator stopped here, a person closed the run or took it over."""
-    return (
-        state.is_taken_over or not state.root.compensates or (state.stop is not None and not state.stop_compensates)
-    )
+    return state.is_taken_over or not state.root.compensates or (state.stop is not None and not state.stop_compensates)
 
 
 def open_questions(state: State) -> tuple[HandOff, ...]:

@@ -647,10 +647,10 @@ def payload(event: Event) -> dict[str, Json]:
 def restore(type_name: str, *, at: int, step: str, external_id: str, data: Mapping[str, Json]) -> Event:
     """The event that was written. Unknown fields of a newer version are an error, not a guess."""
     kind = VOCABULARY[type_name]
-    given = {name: tuple(value) if isinstance(value, list) and name in _TUPLES else value for name, value in data.items()}
+    given = {
+        name: tuple(value) if isinstance(value, list) and name in _TUPLES else value for name, value in data.items()
+    }
     return kind(at=at, step=step, external_id=external_id, **given)
 
 
-_TUPLES = frozenset(
-    f.name for kind in VOCABULARY.values() for f in fields(kind) if str(f.type).startswith("tuple")
-)
+_TUPLES = frozenset(f.name for kind in VOCABULARY.values() for f in fields(kind) if str(f.type).startswith("tuple"))

@@ -265,9 +265,7 @@ def _timer_fired(state: State, event: e.TimerFired) -> State:
 
 
 def _forward_closed(state: State, event: e.ForwardClosed) -> State:
-    failure = Failure(
-        kind=event.kind, step=event.failed_step, summary=event.summary, at=event.at, by=event.by
-    )
+    failure = Failure(kind=event.kind, step=event.failed_step, summary=event.summary, at=event.at, by=event.by)
     scope = Scope(closed=True, compensates=event.compensate, cause=event.cause, failure=failure)
     calls = {
         name: replace(call, due=None, due_for="", fired="") if name[1] in FORWARD and call.due_for == "retry" else call

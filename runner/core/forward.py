@@ -148,9 +148,7 @@ def _draft(bundle: Bundle, state: State, step: Step, action: Action, now: int) -
     return Record(event=e.DraftRecorded(at=now, step=step.id, action=step.action, input=whole, output=output))
 
 
-def _find_first(
-    bundle: Bundle, state: State, step: Step, plan: CallPlan, now: int
-) -> tuple[Command, ...] | None:
+def _find_first(bundle: Bundle, state: State, step: Step, plan: CallPlan, now: int) -> tuple[Command, ...] | None:
     """Looks for the record by the business's own fields; None when there is none and the step may be sent."""
     question = state.handoff_about(step.id, "find", 0)
     asked = state.calls.get((step.id, "find", 0))
@@ -182,9 +180,7 @@ def _found(state: State, step: Step, plan: CallPlan, count: int, now: int) -> tu
     if count == 0:
         return None
     if count == 1:
-        return (
-            Record(event=e.RecordFound(at=now, step=step.id, output=asked.output, external_id=asked.external_id)),
-        )
+        return (Record(event=e.RecordFound(at=now, step=step.id, output=asked.output, external_id=asked.external_id)),)
     handed = e.HandedOff(
         at=now, step=step.id, handoff=next_handoff(state), kind="several", owner=plan.owner, choices=SEVERAL_CHOICES,
         summary=f"{count} records match {', '.join(f'{k} {v}' for k, v in (plan.find or {}).items())}.",

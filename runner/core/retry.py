@@ -101,9 +101,7 @@ def _after_not_applied(call: Call, retry: Retry, *, is_closed: bool) -> Move:
     return _again(call, retry)
 
 
-def _after_unknown(
-    call: Call, action: Action, retry: Retry, *, now: int, can_look_up: bool, is_closed: bool
-) -> Move:
+def _after_unknown(call: Call, action: Action, retry: Retry, *, now: int, can_look_up: bool, is_closed: bool) -> Move:
     if action.effect == "read":
         return _end("unknown", call.summary) if call.tries >= retry.tries else _again(call, retry)
     may_send = action.effect == "keyed" and not is_closed and call.reason != "already_there"

@@ -226,9 +226,7 @@ class Embedded:
             if not turn.events and columns == driven.columns:
                 return turn
             try:
-                driven.end = await self._store.append(
-                    append_of(turn, fence=self._fence, previous_hash=driven.end.hash)
-                )
+                driven.end = await self._store.append(append_of(turn, fence=self._fence, previous_hash=driven.end.hash))
             except (SequenceConflict, StoreUnwritable) as refused:
                 await self._begin_again(driven, reported, refused)
                 reported = ()
@@ -248,9 +246,7 @@ class Embedded:
                 for waiting in self._store.waiting_on_record(event.record):
                     self.wake(waiting)
 
-    async def _begin_again(
-        self, driven: _Driven, reported: tuple[e.Event, ...], refused: Exception | None
-    ) -> None:
+    async def _begin_again(self, driven: _Driven, reported: tuple[e.Event, ...], refused: Exception | None) -> None:
         if isinstance(refused, StoreUnwritable):
             log.error("%s", refused)
             await asyncio.sleep(1.0)

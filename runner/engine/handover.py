@@ -23,7 +23,6 @@ Serve = Callable[[Mapping[str, Json], Tell], Awaitable[Mapping[str, Json]]]
 LONGEST_LINE = 64 * 1024 * 1024
 
 
-
 class Listener:
     """The side that holds the engine. `serve` answers one request; it may tell of turns on the way."""
 
@@ -130,5 +129,3 @@ async def ask(
         writer.close()
         with contextlib.suppress(ConnectionError):
             await writer.wait_closed()
-
-

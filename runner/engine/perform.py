@@ -16,7 +16,11 @@ async def perform(connector: Connector, intent: e.CallIntended, request: Request
     action = intent.action.partition(".")[2]
     try:
         return await connector.send(
-            action, request, key=intent.key, purpose=intent.purpose, limit=intent.limit  # type: ignore[arg-type]
+            action,
+            request,
+            key=intent.key,
+            purpose=intent.purpose,
+            limit=intent.limit,  # type: ignore[arg-type]
         )
     except asyncio.CancelledError:
         return Outcome(result="unknown", reason="interrupted", summary="The engine was stopped before an answer came.")

@@ -165,7 +165,9 @@ def _question(state: State, order: Order, *, needs: str) -> HandOff:
     fitting = [h for h in meant if not needs or needs in choices_of(state, h)]
     if not fitting:
         words = ", ".join(choices_of(state, meant[0]))
-        raise NotPossible(f"{needs} does not answer {meant[0].id} (step {meant[0].step}); it can be answered by {words}")
+        raise NotPossible(
+            f"{needs} does not answer {meant[0].id} (step {meant[0].step}); it can be answered by {words}"
+        )
     if len(fitting) > 1:
         places = ", ".join(f"{h.id} (step {h.step})" for h in fitting)
         raise NotPossible(f"more than one question fits: {places}; name one with --handoff")
