@@ -1,0 +1,142 @@
+"""How a request proves who we are. Credentials are put in here, at the send, and nowhere else.
+
+Each way registers itself under its name. What it is told names values; `resolve` turns such a name into the value at the
+very moment, so nothing secret is kept in between.
+
+    bearer: token                                      Authorization: Bearer …
+    header: { name: X-Api-Key, value: token }          any header; `prefix: "Token "` stands before the value
+    basic:  { user: user, password: password }         Authorization: Basic …
+    query:  { name: api_key, value: token }            a query field
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+from runner.contract import Json
+
+Resolve = Callable[[Json], str]
+"""From what stands in the spec to the value itself. Raises SecretMissing."""
+
+
+class CredentialUnusable(Exception):
+    """A credential cannot be put into a request. `str(error)` never holds the value."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Credentials:
+    """What is added to a request at the send."""
+
+    headers: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AuthKind:
+    """One way. `fields` are the keys of its spec, a spec that is a single value has the one field ""."""
+
+    name: str
+    fields: Mapping[str, bool]
+    """Field name -> required."""
+    values: tuple[str, ...]
+    """The fields that stand for a value to be resolved (the others are plain words)."""
+    make: Callable[[Mapping[str, Json], Resolve], Credentials]
+
+
+AUTH: dict[str, AuthKind] = {}
+"""Every way by its name."""
+
+_HEADER_NAME = re.compile(r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+
+
+def is_header_name(name: str) -> bool:
+    """Whether a text can be the name of a header."""
+    return bool(_HEADER_NAME.match(name))
+
+
+def register(kind: AuthKind) -> None:
+    """Adds a way."""
+    AUTH[kind.name] = kind
+
+
+def header_value(value: str, what: str) -> str:
+    """The value, if a header can carry it. Raises CredentialUnusable."""
+    if not value.isascii() or any(ord(char) < 32 or ord(char) == 127 for char in value):
+        raise CredentialUnusable(f"{what} holds a character that no header can carry (a line break, or not ASCII)")
+    return value
+
+
+def faults(spec: Json) -> tuple[str, ...]:
+    """What is wrong with an `auth` spec, a sentence each; empty if it can be used."""
+    if not isinstance(spec, Mapping) or len(spec) != 1:
+        return (f"auth names one way: {', '.join(AUTH)}",)
+    name, told = next(iter(spec.items()))
+    kind = AUTH.get(str(name))
+    if kind is None:
+        return (f'there is no auth "{name}"; there are {", ".join(AUTH)}',)
+    if "" in kind.fields:
+        return () if isinstance(told, str | Mapping) and told else (f"auth {name} needs the name of a setting",)
+    if not isinstance(told, Mapping):
+        return (f"auth {name} needs {', '.join(kind.fields)}",)
+    wrong = [f'auth {name} has no "{key}"' for key in told if key not in kind.fields]
+    wrong += [f"auth {name} needs {key}" for key, needed in kind.fields.items() if needed and not told.get(key)]
+    if "name" in kind.fields and name == "header" and not is_header_name(str(told.get("name", ""))):
+        wrong.append(f'"{told.get("name", "")}" cannot be the name of a header')
+    return tuple(wrong)
+
+
+def named_values(spec: Mapping[str, Json]) -> tuple[str, ...]:
+    """The names of the settings that a spec of a connector file stands on."""
+    if not spec:
+        return ()
+    name, told = next(iter(spec.items()))
+    kind = AUTH[name]
+    values = [told if field_name == "" else told.get(field_name) for field_name in kind.values]
+    return tuple(value for value in values if isinstance(value, str))
+
+
+def credentials(spec: Mapping[str, Json], resolve: Resolve) -> Credentials:
+    """What a request gets. Raises SecretMissing, CredentialUnusable."""
+    if not spec:
+        return Credentials()
+    name, told = next(iter(spec.items()))
+    return AUTH[name].make(told if isinstance(told, Mapping) and "secret" not in told else {"": told}, resolve)
+
+
+def with_query(url: str, query: Mapping[str, str]) -> str:
+    """The URL with further query fields, percent-encoded."""
+    if not query:
+        return url
+    fields = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in query.items())
+    return f"{url}{'&' if '?' in url else '?'}{fields}"
+
+
+def _bearer(told: Mapping[str, Json], resolve: Resolve) -> Credentials:
+    return Credentials(headers={"authorization": "Bearer " + header_value(resolve(told[""]), "the bearer token")})
+
+
+def _header(told: Mapping[str, Json], resolve: Resolve) -> Credentials:
+    name = str(told["name"])
+    value = str(told.get("prefix") or "") + resolve(told["value"])
+    return Credentials(headers={name.lower(): header_value(value, f"the value of the header {name}")})
+
+
+def _basic(told: Mapping[str, Json], resolve: Resolve) -> Credentials:
+    pair = f"{resolve(told['user'])}:{resolve(told['password'])}"
+    return Credentials(headers={"authorization": "Basic " + base64.b64encode(pair.encode()).decode()})
+
+
+def _query(told: Mapping[str, Json], resolve: Resolve) -> Credentials:
+    return Credentials(query={str(told["name"]): resolve(told["value"])})
+
+
+register(AuthKind(name="bearer", fields={"": True}, values=("",), make=_bearer))
+register(
+    AuthKind(name="header", fields={"name": True, "value": True, "prefix": False}, values=("value",), make=_header)
+)
+register(AuthKind(name="basic", fields={"user": True, "password": True}, values=("user", "password"), make=_basic))
+register(AuthKind(name="query", fields={"name": True, "value": True}, values=("value",), make=_query))

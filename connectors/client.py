@@ -1,0 +1,321 @@
+"""The one client policy: how every HTTP request leaves, whatever connector it comes from.
+
+httpx over the aiohttp transport, and nothing of the environment: no proxy variables, no netrc, no cookies. One request is
+one attempt: nothing below repeats it. What the caller is told is either an `Answer`, complete and within the size limit,
+or a `Lost`, which says whether a byte of the request may have left:
+
+- everything up to the finished TLS handshake (name, guard, connect) is `sent=False`;
+- everything after is `sent=True`, a stale kept-alive connection included.
+
+The limit is one deadline around all of it, so a peer that drips a byte at a time gains nothing. Requests that must not
+meet a stale connection (`fresh=True`) get one of their own. Requests are handed straight to the transport: the client
+class of httpx would spend about 100 us of CPU a call on cookies, redirects and merging, none of which is wanted here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+import zlib
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import aiohttp
+import httpx
+from aiohttp.abc import AbstractResolver, ResolveResult
+from httpx_aiohttp import AiohttpTransport
+
+from connectors.guard import AddressRefused, Guard
+from runner.contract import Reason
+
+MAX_BODY = 10_000_000
+"""The largest decoded answer, in bytes."""
+
+MAX_REDIRECTS = 5
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+for _name in ("httpx", "httpcore", "aiohttp.client", "aiohttp.access"):
+    # they write full URLs, and a URL may carry a token
+    logging.getLogger(_name).setLevel(logging.CRITICAL)
+
+
+DEFAULT_HEADERS: Mapping[str, str] = {
+    "accept": "application/json, */*;q=0.5",
+    "accept-encoding": "gzip",
+    "user-agent": "Amends",
+}
+"""What every request carries unless it says otherwise."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wire:
+    """One request as it goes on the wire. `url` is absolute and percent-encoded."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes = b""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """A complete answer. Header names are lower-case; repeated headers are joined by a comma."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lost:
+    """No complete answer. `sent` says whether a byte of the request may have left."""
+
+    sent: bool
+    reason: Reason
+    summary: str
+
+
+class _Unreadable(Exception):
+    """The answer's body is too large or cannot be decoded."""
+
+
+class _Progress:
+    """How far the current request has come. `connected` turns true when bytes of the request may follow."""
+
+    __slots__ = ("connected",)
+
+    def __init__(self) -> None:
+        self.connected = False
+
+
+_progress: ContextVar[_Progress] = ContextVar("progress")
+
+
+class _Resolver(AbstractResolver):
+    """Answers with checked addresses only."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        return [
+            ResolveResult(hostname=host, host=address, port=port, family=found, proto=0, flags=socket.AI_NUMERICHOST)
+            for found, address in await self._guard.resolve(host, port)
+            if family in (socket.AF_UNSPEC, found)
+        ]
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Notes when a connection stands, which is when bytes of a request may begin to leave."""
+
+    async def connect(self, req: Any, traces: Any, timeout: Any) -> Any:
+        connection = await super().connect(req, traces, timeout)
+        _progress.get().connected = True
+        return connection
+
+
+async def _send_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Keeps aiohttp from silently repeating a request whose kept-alive connection broke."""
+    try:
+        return await handler(request)
+    except aiohttp.ClientConnectorError:
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise aiohttp.ClientPayloadError("the connection broke") from error
+
+
+def trusting(ca: str = "") -> ssl.SSLContext:
+    """The certificates that are trusted: those of the system and of certifi, and those in the file `ca`."""
+    context = httpx.create_ssl_context(trust_env=False)
+    context.load_default_certs()
+    if ca:
+        context.load_verify_locations(cafile=ca)
+    return context
+
+
+class Client:
+    """Sends the requests of one connection. Connections are kept per client: two rules never share one."""
+
+    def __init__(self, *, guard: Guard, ca: str = "", max_body: int = MAX_BODY) -> None:
+        self._guard = guard
+        self._ca = ca
+        self._max_body = max_body
+        self._tls: ssl.SSLContext | None = None
+        self._transports: dict[bool, AiohttpTransport] = {}
+
+    async def exchange(self, wire: Wire, *, limit: int, fresh: bool = False, follow: bool = False) -> Answer | Lost:
+        """Sends one request within `limit` ms. `follow` allows redirects of a GET within the same origin."""
+        progress = _Progress()
+        _progress.set(progress)
+        host = urlsplit(wire.url).netloc
+        try:
+            async with asyncio.timeout(limit / 1000):
+                answer = await self._once(wire, fresh)
+                for _ in range(MAX_REDIRECTS if follow and wire.method == "GET" else 0):
+                    target = redirect_target(wire.url, answer)
+                    if target is None or not same_origin(wire.url, target):
+                        break
+                    wire = Wire(method="GET", url=target, headers=wire.headers)
+                    answer = await self._once(wire, fresh)
+                return answer
+        except TimeoutError:
+            seconds = f"{limit / 1000:g} s"
+            if progress.connected:
+                return Lost(sent=True, reason="timeout", summary=f"{host} gave no complete answer within {seconds}")
+            return Lost(sent=False, reason="timeout", summary=f"{host} could not be connected to within {seconds}")
+        except _Unreadable as error:
+            return Lost(sent=True, reason="unreadable", summary=f"the answer of {host} {error}")
+        except (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, ValueError) as error:
+            return _lost(error, host, sent=progress.connected)
+
+    async def close(self) -> None:
+        """Closes every connection."""
+        for transport in self._transports.values():
+            await transport.aclose()
+        self._transports.clear()
+
+    async def _once(self, wire: Wire, fresh: bool) -> Answer:
+        url = httpx.URL(wire.url)
+        self._guard.check_host(url.host)
+        request = httpx.Request(wire.method, url, headers=wire.headers, content=wire.body)
+        response = await self._transport(fresh).handle_async_request(request)
+        stream = response.stream
+        assert isinstance(stream, httpx.AsyncByteStream)
+        try:
+            headers: dict[str, str] = {}
+            for raw_name, raw_value in response.headers.raw:
+                name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+                headers[name] = f"{headers[name]}, {value}" if name in headers else value
+            body = await _read(stream, headers, self._max_body)
+        except BaseException:
+            await _abandon(stream)
+            raise
+        await stream.aclose()
+        return Answer(status=response.status_code, headers=headers, body=body)
+
+    def _transport(self, fresh: bool) -> AiohttpTransport:
+        transport = self._transports.get(fresh)
+        if transport is None:
+            if self._tls is None:
+                self._tls = trusting(self._ca)
+            session = aiohttp.ClientSession(
+                connector=_Connector(
+                    resolver=_Resolver(self._guard),
+                    socket_factory=self._open_socket,
+                    ssl=self._tls,
+                    limit=0,
+                    force_close=fresh,
+                ),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None),
+                middlewares=(_send_once,),
+                skip_auto_headers=("Content-Type", "Accept", "Accept-Encoding", "User-Agent"),
+                trust_env=False,
+            )
+            transport = AiohttpTransport(client=session, verify=self._tls, trust_env=False)
+            self._transports[fresh] = transport
+        return transport
+
+    def _open_socket(self, info: Any) -> socket.socket:
+        """The last look: the very address that is about to be connected to."""
+        family, kind, protocol, _, address = info
+        self._guard.check_address(str(address[0]))
+        return socket.socket(family=family, type=kind, proto=protocol)
+
+
+def redirect_target(url: str, answer: Answer) -> str | None:
+    """Where the answer redirects to, as an absolute URL, or None if it does not."""
+    location = answer.headers.get("location", "")
+    if answer.status not in REDIRECTS or not location:
+        return None
+    try:
+        return urljoin(url, location)
+    except ValueError:
+        return None
+
+
+def same_origin(one: str, other: str) -> bool:
+    """Whether two URLs share scheme, host and port."""
+    return origin_of(one) == origin_of(other) != ""
+
+
+def origin_of(url: str) -> str:
+    """`https://host:port` of a URL, port always said; empty if it has none."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
+        return f"{parts.scheme}://{parts.hostname}:{port}" if parts.hostname and port else ""
+    except ValueError:
+        return ""
+
+
+async def _abandon(stream: httpx.AsyncByteStream) -> None:
+    """Closes an answer that is not wanted any more. The deadline may be over, so this has a short one of its own."""
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(1):
+            await stream.aclose()
+
+
+async def _read(stream: httpx.AsyncByteStream, headers: Mapping[str, str], most: int) -> bytes:
+    """The decoded body. Stops while decoding, so a small body never becomes a large one in memory."""
+    encoding = headers.get("content-encoding", "").strip().lower()
+    if encoding in ("", "identity"):
+        decoder = None
+    elif encoding in ("gzip", "x-gzip"):
+        decoder = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    else:
+        raise _Unreadable(f"has an encoding that was not asked for ({encoding[:20]})")
+    parts: list[bytes] = []
+    size = 0
+    async for chunk in stream:
+        piece = chunk if decoder is None else _inflate(decoder, chunk, most - size + 1)
+        size += len(piece)
+        if size > most:
+            raise _Unreadable(f"is larger than {most // 1_000_000} MB")
+        parts.append(piece)
+    if decoder is not None and size and (not decoder.eof or decoder.unused_data):
+        raise _Unreadable("is not one complete compressed body")
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _inflate(decoder: Any, chunk: bytes, room: int) -> bytes:
+    try:
+        return bytes(decoder.decompress(chunk, room))
+    except zlib.error:
+        raise _Unreadable("is not compressed as it says") from None
+
+
+def _lost(error: Exception, host: str, *, sent: bool) -> Lost:
+    """What to tell of a failure: our own words, since the library's may carry a URL."""
+    causes: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in causes:
+        causes.append(cause)
+        cause = getattr(cause, "os_error", None) or cause.__cause__
+    for one in causes:
+        if isinstance(one, AddressRefused):
+            return Lost(sent=sent, reason="forbidden", summary=str(one))
+    if sent:
+        return Lost(
+            sent=True, reason="connection", summary=f"the connection to {host} broke before a complete answer came"
+        )
+    if any(isinstance(one, socket.gaierror) for one in causes):
+        return Lost(sent=False, reason="connection", summary=f"the name {host} has no address")
+    if any(isinstance(one, ssl.SSLCertVerificationError) for one in causes):
+        return Lost(sent=False, reason="connection", summary=f"the certificate of {host} is not one that is trusted")
+    if any(isinstance(one, ssl.SSLError) for one in causes):
+        return Lost(sent=False, reason="connection", summary=f"no encrypted connection to {host} could be made")
+    if any(isinstance(one, httpx.InvalidURL | ValueError) for one in causes):
+        return Lost(sent=False, reason="invalid", summary=f"the address of the request to {host} cannot be used")
+    return Lost(sent=False, reason="connection", summary=f"{host} cannot be connected to")

@@ -1,0 +1,209 @@
+"""A mail as data and as bytes: checked addresses, clean headers, a stable Message-ID, and the same bytes every time.
+
+A letter is frozen as its fields (attachments by their digest), not as bytes, so that people can read what will be sent and
+the log does not hold every attachment. `build` makes the bytes out of exactly these fields: the boundaries come from
+the Message-ID, nothing else enters but the attachments' bytes (checked against their digests) and the `Date` header, which
+is added at the send like a credential because `prepare` has no clock. So a key stays bound to one content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP, SMTPUTF8
+from email.utils import format_datetime
+
+from runner.contract import Json
+from runner.errors import RequestError
+
+LINE_BREAKS = re.compile(r"[\r\n\u2028\u2029\u0085\v\f\x1c-\x1e]+")
+"""Everything that some reader takes for the end of a line."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+_LOCAL = re.compile(r"^[^\s@\"(),:;<>\[\]\\]+$")
+_LABEL = re.compile(r"^(?!-)[a-z0-9-]{1,63}(?<!-)$")
+_MEDIA_TYPE = re.compile(r"^[a-z0-9][a-z0-9!#$&^_.+-]*/[a-z0-9][a-z0-9!#$&^_.+-]*$")
+_NAMED = re.compile(r"^\s*(?P<name>.*?)\s*<(?P<address>[^<>]*)>\s*$", re.DOTALL)
+_KINDS = {
+    "pdf": "application/pdf",
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "gif": "image/gif",
+    "csv": "text/csv",
+    "txt": "text/plain",
+    "json": "application/json",
+    "xml": "application/xml",
+    "zip": "application/zip",
+    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+}
+
+
+def one_line(text: str) -> str:
+    """The text with every line break made a space, and without the signs nobody can see."""
+    return _CONTROL.sub("", LINE_BREAKS.sub(" ", text.replace("\t", " "))).strip()
+
+
+def address(text: Json, field: str) -> tuple[str, str]:
+    """(name, address) of `aya@example.com` or `佐藤 綾 <aya@example.com>`. Raises RequestError.
+
+    A non-ASCII domain becomes its ASCII form; a non-ASCII local part stays and needs a server with SMTPUTF8.
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise RequestError(f"{field} is empty; a mail needs an address")
+    match = _NAMED.match(text)
+    name, bare = (one_line(match["name"]).strip('"'), match["address"]) if match else ("", text)
+    if _CONTROL.search(bare):
+        raise RequestError(f"{field} holds a line break or an invisible sign; an address is one line of plain text")
+    bare = bare.strip()
+    local, at, domain = bare.rpartition("@")
+    if not at or not _LOCAL.match(local) or local.startswith(".") or local.endswith(".") or ".." in local:
+        raise RequestError(f'{field}: "{bare[:80]}" is not a mail address')
+    try:
+        domain = domain if domain.isascii() else domain.encode("idna").decode()
+    except UnicodeError:
+        domain = ""
+    labels = domain.lower().split(".")
+    if len(domain) > 253 or not all(_LABEL.match(label) for label in labels) or len(local.encode()) > 64:
+        raise RequestError(f'{field}: "{bare[:80]}" is not a mail address')
+    return name, f"{local}@{domain.lower()}"
+
+
+def message_id(key: str, sender: str) -> str:
+    """The Message-ID of the mail with this key: the same at every attempt, different for every key."""
+    digest = hashlib.sha256(f"message:{key}".encode()).hexdigest()[:32]
+    return f"<{digest}@{sender.rpartition('@')[2]}>"
+
+
+def freeze(input: Mapping[str, Json], *, sender: tuple[str, str], reply_to: str, key: str) -> dict[str, Json]:
+    """The letter as it is frozen: `from to reply_to subject text html attach message_id notes`. Raises RequestError."""
+    to = input.get("to")
+    if isinstance(to, list) and len(to) == 1:
+        to = to[0]
+    if isinstance(to, list):
+        raise RequestError("one call sends to one address; several are one call each")
+    name, recipient = address(to, "to")
+    subject = _text(input, "subject")
+    text, html = _text(input, "text"), _text(input, "html")
+    if input.get("template") and not (text or html):
+        raise RequestError("the template was not filled in, so there is nothing to send")
+    if not subject.strip():
+        raise RequestError("subject is empty; a mail needs one")
+    if not text.strip() and not html.strip():
+        raise RequestError("a mail needs text, html or a template")
+    letter: dict[str, Json] = {
+        "from": _shown(*sender),
+        "sender": sender[1],
+        "to": _shown(name, recipient),
+        "recipient": recipient,
+        "subject": one_line(subject),
+        "message_id": message_id(key, sender[1]),
+    }
+    answer_to = input.get("reply_to") or reply_to
+    if answer_to:
+        letter["reply_to"] = _shown(*address(answer_to, "reply_to"))
+    if text:
+        letter["text"] = _body(text)
+    if html:
+        letter["html"] = _body(html)
+    files = list(_attachments(input.get("attach")))
+    if files:
+        letter["attach"] = files
+    notes = [
+        f"line breaks in the {what} became spaces"
+        for what, value in (("subject", subject), ("name", str(to)))
+        if LINE_BREAKS.search(value)
+    ]
+    if notes:
+        letter["notes"] = notes
+    return letter
+
+
+def build(letter: Mapping[str, Json], contents: Sequence[bytes], *, at: int) -> EmailMessage:
+    """The message. `contents` are the attachments' bytes in order, `at` is ms since the epoch for the `Date`."""
+    recipient = str(letter["recipient"])
+    policy = SMTP if (recipient + str(letter["sender"])).isascii() else SMTPUTF8
+    message = EmailMessage(policy=policy)
+    message["Date"] = format_datetime(datetime.fromtimestamp(at // 1000, tz=UTC))
+    message["From"] = _header(str(letter["from"]))
+    message["To"] = _header(str(letter["to"]))
+    if letter.get("reply_to"):
+        message["Reply-To"] = _header(str(letter["reply_to"]))
+    message["Subject"] = str(letter["subject"])
+    message["Message-ID"] = str(letter["message_id"])
+    message["Auto-Submitted"] = "auto-generated"
+    if letter.get("text"):
+        message.set_content(str(letter["text"]), cte=_encoding(str(letter["text"])))
+    if letter.get("html"):
+        html = str(letter["html"])
+        if letter.get("text"):
+            message.add_alternative(html, subtype="html", cte=_encoding(html))
+        else:
+            message.set_content(html, subtype="html", cte=_encoding(html))
+    for file, content in zip(letter.get("attach", ()), contents, strict=True):
+        main, _, sub = str(file["kind"]).partition("/")
+        message.add_attachment(content, maintype=main, subtype=sub, filename=str(file["name"]))
+    _fix_boundaries(message, str(letter["message_id"]))
+    return message
+
+
+def wanted_files(letter: Mapping[str, Json]) -> list[str]:
+    """The digests of the files to attach, in order."""
+    return [str(file["sha256"]) for file in letter.get("attach", ())]
+
+
+def _text(input: Mapping[str, Json], name: str) -> str:
+    value = input.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise RequestError(f"{name} must be a text")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise RequestError(f"{name} holds half of a sign (a lone surrogate), which cannot be sent") from None
+    return value
+
+
+def _body(text: str) -> str:
+    """Line ends as mails have them are made at the building; here they are plain newlines."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "")
+
+
+def _encoding(text: str) -> str:
+    """Base64 where most of it is not ASCII, else quoted-printable: never 8bit, so that no relay can change a byte."""
+    return "base64" if sum(not char.isascii() for char in text) * 3 > len(text) else "quoted-printable"
+
+
+def _attachments(files: Json) -> Iterator[dict[str, Json]]:
+    if files is None:
+        return
+    for file in files if isinstance(files, list) else [files]:
+        if not isinstance(file, Mapping) or not file.get("sha256") or not file.get("name"):
+            raise RequestError("attach takes files, each with name, size, kind and sha256")
+        name = one_line(str(file["name"])).replace("/", "_").replace("\\", "_")
+        kind = str(file.get("kind") or "").lower()
+        kind = _KINDS.get(kind, kind)
+        if not _MEDIA_TYPE.match(kind) or kind.startswith(("multipart/", "message/", "text/")):
+            kind = kind if kind.startswith("text/") and _MEDIA_TYPE.match(kind) else "application/octet-stream"
+        yield {"name": name, "kind": kind, "sha256": str(file["sha256"]), "size": file.get("size", 0)}
+
+
+def _shown(name: str, bare: str) -> str:
+    return f"{name} <{bare}>" if name else bare
+
+
+def _header(text: str) -> Address:
+    name, bare = address(text, "address")
+    local, _, domain = bare.rpartition("@")
+    return Address(display_name=name, username=local, domain=domain)
+
+
+def _fix_boundaries(message: EmailMessage, seed: str) -> None:
+    for number, part in enumerate(part for part in message.walk() if part.is_multipart()):
+        part.set_boundary("=_" + hashlib.sha256(f"{seed}/{number}".encode()).hexdigest()[:40])

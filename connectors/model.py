@@ -1,0 +1,180 @@
+"""The shape of a connector file, as strict models. Title, description and examples are the manual: the JSON Schema that
+editors use is made out of them, and each description says which names an expression may use there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import ConfigDict, Field
+
+from connectors.answers import Word
+from runner.contract import Json
+from runner.language.clauses import Model, Name, PlainDuration, RetryModel, Sentence, Values, optional, required
+
+if TYPE_CHECKING:
+    from typing import Optional as Maybe
+else:
+
+    class Maybe:
+        """What may be left out, but not written with nothing after it: for readers None, for the model no None."""
+
+        def __class_getitem__(cls, kind: Any) -> Any:
+            return kind
+
+
+METHODS = ("get", "post", "put", "patch", "delete")
+
+Text = Annotated[str, Field(min_length=1)]
+Fields = dict[Name, Any]
+
+_ASKED = "In reach: input connection key."
+_ANSWERED = "In reach: input connection response key."
+_COUNT = f"How many were found: 0 none, 1 found, more: a person looks. {_ANSWERED}"
+
+
+def _path(method: str) -> Any:
+    text = f"The path of a {method.upper()}; what expressions put into it is percent-encoded. {_ASKED}"
+    return optional(text, "/contacts/${{ input.id }}")
+
+
+class RequestModel(Model):
+    """One request: a method with its path, and what goes with it. A value that is nothing is left out."""
+
+    spoken: ClassVar[str] = "request"
+    model_config = ConfigDict(title="Request")
+
+    get: Maybe[Text] = _path("get")
+    post: Maybe[Text] = _path("post")
+    put: Maybe[Text] = _path("put")
+    patch: Maybe[Text] = _path("patch")
+    delete: Maybe[Text] = _path("delete")
+    query: Maybe[Values] = optional(f"Query fields. {_ASKED}", {"reference": "${{ key }}"})
+    json_: Any = optional(f"The body, sent as JSON. {_ASKED}", {"name": "${{ input.name }}"}, alias="json")
+    form: Maybe[Values] = optional(f"The body, sent as a form. {_ASKED}", {"name": "${{ input.name }}"})
+    headers: Maybe[Values] = optional(f"Further headers. {_ASKED}", {"X-Team": "ops"})
+
+
+class KeyModel(Model):
+    """Where our key goes and how long the service remembers it."""
+
+    spoken: ClassVar[str] = "key"
+    model_config = ConfigDict(title="Key")
+
+    header: Maybe[Text] = optional("The header that carries the key.", "Idempotency-Key")
+    field: Maybe[Text] = optional("The field of the JSON or form body that carries the key.", "reference")
+    query: Maybe[Text] = optional("The query field that carries the key.", "request_id")
+    life: Maybe[PlainDuration] = optional(
+        "How long the service answers a known key with its first result. Needed for keyed.", "24 hours"
+    )
+
+
+class LookupModel(Model):
+    """How the service is asked by our key whether it did it. Yields the action's output and outside id."""
+
+    spoken: ClassVar[str] = "lookup"
+    model_config = ConfigDict(title="Lookup")
+
+    request: RequestModel = required("The question. It must use ${{ key }}.")
+    count: Text = required(_COUNT, "${{ response.json.items | length }}")
+    output: Maybe[Fields] = optional(
+        "The action's output, out of the answer.", {"id": "${{ response.json.items[0].id }}"}
+    )
+    external_id: Maybe[Text] = optional("The outside id, out of the answer.", "${{ response.json.items[0].id }}")
+    delay: Maybe[PlainDuration] = optional("How long after the call the answer can be relied on.", "2 s")
+
+
+class FindModel(Model):
+    """How a record is asked for by what the author's business knows of it."""
+
+    spoken: ClassVar[str] = "find"
+    model_config = ConfigDict(title="Find")
+
+    by: list[Name] = required(
+        "The fields an author's find may give; they are in reach as input.", ["email"], min_length=1
+    )
+    request: RequestModel = required("The question.")
+    count: Text = required(_COUNT, "${{ response.json.items | length }}")
+    output: Maybe[Fields] = optional(
+        "The action's output, out of the answer.", {"id": "${{ response.json.items[0].id }}"}
+    )
+    external_id: Maybe[Text] = optional("The outside id, out of the answer.", "${{ response.json.items[0].id }}")
+
+
+class FailureModel(Model):
+    """One answer that is not a success, by the vendor's word. The first line whose `when` is true counts."""
+
+    spoken: ClassVar[str] = "a line of failures"
+    model_config = ConfigDict(title="Failure")
+
+    when: Text = required(f"A yes or no. {_ANSWERED}", "${{ response.status == 409 }}")
+    is_: Word = required("What it means. `unavailable` says that nothing was done.", "already_there", alias="is")
+    say: Maybe[Text] = optional("One sentence for people.", "${{ response.json.message }}")
+
+
+class UndoModel(Model):
+    """The action that takes this one back."""
+
+    spoken: ClassVar[str] = "undo"
+    model_config = ConfigDict(title="Undo")
+
+    action: Name = required("Another action of this connector.", "refund")
+    with_: Maybe[Values] = optional("Its input. In reach: input output.", {"charge": "${{ output.id }}"}, alias="with")
+
+
+class ActionModel(Model):
+    """One action: what it does to the world, its request, and what the answers mean."""
+
+    spoken: ClassVar[str] = "an action"
+    model_config = ConfigDict(title="Action")
+
+    title: Maybe[Sentence] = optional("One sentence: what it does.", "Makes a contact")
+    reads: Maybe[Literal[True]] = optional("It changes nothing.", True)
+    writes: Maybe[Literal["keyed", "lookup", "once"]] = optional(
+        "keyed: the service dedupes our key. lookup: it can be asked by our key. once: neither.", "keyed"
+    )
+    key: Maybe[KeyModel] = optional("Where our key goes.")
+    input: Maybe[Fields] = optional("Field name to type.", {"email": "email", "note": "text or empty"})
+    request: RequestModel = required("What is sent.")
+    success: Maybe[Text] = optional(f"A yes or no about a 2xx answer. {_ANSWERED}", "${{ response.status == 201 }}")
+    output: Maybe[Fields] = optional("Field name to type.", {"id": "text"})
+    result: Maybe[Fields] = optional(
+        f"Where output comes from, if not from the same-named fields of response.json. {_ANSWERED}",
+        {"id": "${{ response.json.data.id }}"},
+    )
+    external_id: Maybe[Text] = optional(f"The outside id, out of the answer. {_ANSWERED}", "${{ response.json.id }}")
+    lookup: Maybe[LookupModel] = optional("How to ask whether it was done.")
+    find: Maybe[FindModel] = optional("How to ask whether the record is there already.")
+    failures: Maybe[list[FailureModel]] = optional("Answers that are no success.")
+    undo: Maybe[UndoModel] = optional("What takes it back.")
+    cannot_undo: Maybe[Sentence] = optional(
+        "Why nothing takes it back.", "A payment is taken back by finance, by hand."
+    )
+    sample: Maybe[Values] = optional("What a draft run is answered with.", {"id": "c_1"})
+    timeout: Maybe[PlainDuration] = optional("How long one try may take.", "30 s")
+    retry: Maybe[RetryModel] = optional("How often and how fast it is tried.")
+
+
+class ConnectorModel(Model):
+    """A connector file: one service, how it is reached, and its actions."""
+
+    spoken: ClassVar[str] = "the connector"
+    model_config = ConfigDict(title="Connector")
+
+    connector: Name = required("Its name; same as the file name.", "billing")
+    title: Sentence = required("One sentence: which service this is.", "The billing service")
+    origin: Maybe[Text] = optional("Where the service is, unless the connection says so.", "https://api.example.com")
+    auth: Maybe[Values] = optional(
+        "How we prove who we are; values name settings of the connection.", {"bearer": "token"}
+    )
+    settings: Maybe[Fields] = optional(
+        "Further settings of a connection: name to type. In reach as connection.", {"account": "text"}
+    )
+    actions: dict[Name, ActionModel] = required("The actions by name.", min_length=1)
+
+
+def schema() -> dict[str, Json]:
+    """The JSON Schema (2020-12) of a connector file, for editors."""
+    made: dict[str, Json] = ConnectorModel.model_json_schema(by_alias=True)
+    rest = {name: value for name, value in made.items() if name != "title"}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "An Amends connector", **rest}

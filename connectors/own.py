@@ -1,0 +1,57 @@
+"""Kinds whose actions are carried out by the store, inside the transaction that records their outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from connectors.rendering import checked_input
+from runner.contract import Action, Connector, Json, Outcome, Purpose, Request, Tools
+from runner.errors import NotPossible, RequestError, SettingsError
+
+
+class OwnKind:
+    """A kind of connection to our own tables. It takes no settings."""
+
+    def __init__(self, *, name: str, title: str, actions: Mapping[str, Action]) -> None:
+        self.name = name
+        self.title = title
+        self._actions = actions
+
+    def settings(self) -> Mapping[str, Json]:
+        return {}
+
+    def actions(self) -> Mapping[str, Action]:
+        return self._actions
+
+    def connect(self, name: str, settings: Mapping[str, Json], tools: Tools) -> Connector:
+        if settings:
+            raise SettingsError(f"{name}: {self.name} takes no settings, and {next(iter(settings))} is one")
+        return _Own(name=name, kind=self.name, actions=self._actions)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Own:
+    name: str
+    kind: str
+    actions: Mapping[str, Action]
+
+    def prepare(self, action: str, input: Mapping[str, Json], *, key: str, purpose: Purpose) -> Request:
+        """The operation as it will be carried out: `{"own": "records.create", "input": {…}}`."""
+        declared = self.actions.get(action)
+        if declared is None:
+            raise RequestError(f'{self.name} has no action "{action}"; there are {", ".join(self.actions)}')
+        given = checked_input(declared, input)
+        return Request.of({"own": f"{self.kind}.{action}", "input": given})
+
+    async def send(self, action: str, request: Request, *, key: str, purpose: Purpose, limit: int) -> Outcome:
+        """Never to be called: there is nobody to send to."""
+        raise NotPossible(
+            f"{self.kind}.{action} is carried out by the store, together with its outcome; it is not sent"
+        )
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def origin(self) -> str:
+        return f"own:{self.kind}"

@@ -1,0 +1,200 @@
+"""One HTTP service as a connection sees it: where it is, how we prove who we are, and one exchange with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from connectors.answers import lost
+from connectors.auth import CredentialUnusable, Resolve, credentials, header_value, is_header_name, with_query
+from connectors.client import DEFAULT_HEADERS, Answer, Client, Lost, Wire, origin_of, same_origin
+from connectors.guard import AddressRefused, Guard
+from runner.contract import Json, Outcome, Tools
+from runner.errors import RequestError, SecretMissing, SettingsError
+
+COMMON_SETTINGS: Mapping[str, Json] = {
+    "origin": "text or empty",
+    "allow_private": "yes_no or empty",
+    "ca": "text or empty",
+    "rate": "text or empty",
+    "at_once": "integer or empty",
+}
+"""What every connection to an HTTP service may say. `ca` is a file of certificates to trust beside the usual ones."""
+
+_ENCODED = re.compile(r"^[\x21-\x7e]*$")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where a connection goes. `origin` may have a path that stands before every path; empty = any public address."""
+
+    origin: str = ""
+    allow_private: bool = False
+    ca: str = ""
+
+    @classmethod
+    def read(cls, name: str, settings: Mapping[str, Json], default_origin: str = "") -> Place:
+        """From the settings of a connection. Raises SettingsError."""
+        allow = settings.get("allow_private", False)
+        if not isinstance(allow, bool):
+            raise SettingsError(f"{name}: allow_private must be true or false")
+        origin = settings.get("origin", "") or default_origin
+        if not isinstance(origin, str):
+            raise SettingsError(f"{name}: origin must be a text like https://api.example.com")
+        if origin:
+            _check_origin(name, origin, allow)
+        ca = settings.get("ca", "") or ""
+        if not isinstance(ca, str):
+            raise SettingsError(f"{name}: ca must be the name of a file of certificates")
+        return cls(origin=origin.rstrip("/"), allow_private=allow, ca=ca)
+
+
+def _check_origin(name: str, origin: str, allow_private: bool) -> None:
+    if not origin_of(origin).startswith(("http://", "https://")) or not _ENCODED.match(origin):
+        raise SettingsError(f'{name}: origin "{shown(origin)}" must be like https://api.example.com')
+    parts = urlsplit(origin)
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise SettingsError(f"{name}: origin holds more than scheme, host, port and path; credentials belong in .env")
+    try:
+        Guard(allow_private=allow_private).check_host(parts.hostname or "")
+    except AddressRefused as error:
+        raise SettingsError(f"{name}: {error}") from None
+
+
+def secret_or_text(name: str, field_name: str, value: Json) -> Json:
+    """A setting that is a text or `{ secret: NAME }`. Raises SettingsError."""
+    if isinstance(value, str) and value:
+        return value
+    if isinstance(value, Mapping) and list(value) == ["secret"] and isinstance(value["secret"], str):
+        return value
+    raise SettingsError(f"{name}: {field_name} must be {{ secret: NAME }}, with the value in .env or the environment")
+
+
+def secret_only(name: str, field_name: str, value: Json) -> Json:
+    """A setting that must be `{ secret: NAME }`. Raises SettingsError; the value itself is never repeated."""
+    if isinstance(value, str):
+        raise SettingsError(
+            f"{name}: {field_name} holds the value itself; write {{ secret: NAME }} and put the value into .env"
+        )
+    return secret_or_text(name, field_name, value)
+
+
+def resolver(tools: Tools, settings: Mapping[str, Json] | None = None) -> Resolve:
+    """Reads values at the send. A text names a setting if there are settings, else it stands for itself."""
+
+    def resolve(value: Json) -> str:
+        if isinstance(value, Mapping):
+            return tools.secret(str(value["secret"]))
+        return resolve_setting(str(value)) if settings is not None else str(value)
+
+    def resolve_setting(setting: str) -> str:
+        found = (settings or {}).get(setting)
+        return tools.secret(str(found["secret"])) if isinstance(found, Mapping) else str(found)
+
+    return resolve
+
+
+@dataclass(kw_only=True, slots=True)
+class Service:
+    """One service. `auth` is a spec of `connectors.auth`; `secret_headers` are added at the send like credentials."""
+
+    name: str
+    place: Place
+    tools: Tools
+    auth: Mapping[str, Json] = field(default_factory=dict)
+    resolve: Resolve = str
+    secret_headers: Mapping[str, Json] = field(default_factory=dict)
+    client: Client = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.client = Client(guard=Guard(allow_private=self.place.allow_private), ca=self.place.ca)
+
+    def url(self, where: str) -> str:
+        """The absolute URL of a path (or, without an origin, of a URL). Raises RequestError."""
+        origin = self.place.origin
+        if where.startswith("/") and not where.startswith("//"):
+            if not origin:
+                raise RequestError(f'{self.name} has no origin, so "{where}" must be a whole URL')
+            url = origin + where
+        else:
+            url = where
+            if not origin_of(url).startswith(("http://", "https://")):
+                raise RequestError(f'"{shown(url)}" is not a URL that begins with http:// or https://')
+            if origin and not same_origin(origin, url):
+                raise RequestError(f"{self.name} goes to {origin} only, and not to {shown(url)}")
+        parts = urlsplit(url)
+        if parts.username or parts.password:
+            raise RequestError(f"a URL must not hold credentials; {self.name} adds them itself")
+        if not _ENCODED.match(url) or "#" in url:
+            raise RequestError(f'"{shown(url)}" holds a space, a "#" or a sign that must be percent-encoded')
+        if any(part.replace("%2e", ".").replace("%2E", ".") in (".", "..") for part in parts.path.split("/")):
+            raise RequestError(f'the path of {shown(url)} holds a "." or ".." step')
+        return url
+
+    async def exchange(
+        self, body: Mapping[str, Json], *, extra: Mapping[str, str], reads: bool, once: bool, limit: int
+    ) -> Answer | Outcome:
+        """Sends a prepared request with its credentials and `extra` headers. An Outcome means: no complete answer.
+
+        What the answer echoes of our secrets is taken out before anybody sees it.
+        """
+        url = str(body["url"])
+        if self.place.origin and not same_origin(self.place.origin, url):
+            summary = f"the request was made for {origin_of(url)}, and {self.name} now goes to {self.place.origin}"
+            return Outcome(result="not_sent", reason="forbidden", summary=summary)
+        try:
+            added = credentials(self.auth, self.resolve)
+            secret = {
+                name: header_value(self.resolve(value), f"the value of the header {name}")
+                for name, value in self.secret_headers.items()
+            }
+        except (SecretMissing, CredentialUnusable) as error:
+            return Outcome(result="not_sent", reason="forbidden", summary=f"{self.name}: {error}")
+        wire = Wire(
+            method=str(body["method"]),
+            url=with_query(url, added.query),
+            headers={**DEFAULT_HEADERS, **body.get("headers", {}), **secret, **added.headers, **extra},
+            body=str(body.get("body", "")).encode(),
+        )
+        found = await self.client.exchange(wire, limit=limit, fresh=once, follow=reads)
+        if isinstance(found, Lost):
+            return lost(found)
+        return self._redacted(found)
+
+    def _redacted(self, answer: Answer) -> Answer:
+        text = answer.body.decode("utf-8", errors="surrogateescape")
+        clean = self.tools.redact(text)
+        headers = {name: self.tools.redact(value) for name, value in answer.headers.items()}
+        if clean is text or clean == text:
+            return Answer(status=answer.status, headers=headers, body=answer.body)
+        return Answer(status=answer.status, headers=headers, body=clean.encode("utf-8", errors="surrogateescape"))
+
+    def host(self, body: Mapping[str, Any]) -> str:
+        """The host a prepared request goes to, for sentences."""
+        return urlsplit(str(body["url"])).netloc
+
+
+def shown(url: str) -> str:
+    """A URL as a sentence may show it: without user, query and fragment, and not too long."""
+    try:
+        parts = urlsplit(url)
+        return (
+            f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"[:120]
+            if parts.netloc
+            else url.partition("?")[0][:120]
+        )
+    except ValueError:
+        return url.partition("?")[0][:120]
+
+
+def checked_header(name: str, value: str) -> tuple[str, str]:
+    """A header of a prepared request, name lower-case. Raises RequestError."""
+    if not is_header_name(name):
+        raise RequestError(f'"{name}" cannot be the name of a header')
+    try:
+        return name.lower(), header_value(value, f"the header {name}")
+    except CredentialUnusable as error:
+        raise RequestError(str(error)) from None

@@ -1,0 +1,1 @@
+"""The connectors against real servers on loopback."""

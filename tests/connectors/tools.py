@@ -1,0 +1,50 @@
+"""What the engine lends a connector, small and real: secrets from a map, redaction by value, files by digest."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from urllib.parse import quote
+
+from runner.errors import NotFound, SecretMissing
+
+
+class Lent:
+    """An implementation of `runner.contract.Tools`."""
+
+    def __init__(self, **secrets: str) -> None:
+        self._secrets = secrets
+        self._files: dict[str, bytes] = {}
+
+    def keep(self, content: bytes) -> str:
+        digest = hashlib.sha256(content).hexdigest()
+        self._files[digest] = content
+        return digest
+
+    def secret(self, name: str) -> str:
+        if name not in self._secrets:
+            raise SecretMissing(f"the secret {name} is not set")
+        return self._secrets[name]
+
+    def redact(self, text: str) -> str:
+        for value in self._secrets.values():
+            for form in forms(value):
+                text = text.replace(form, "[secret]")
+        return text
+
+    def file(self, sha256: str) -> bytes:
+        if sha256 not in self._files:
+            raise NotFound(f"there is no file {sha256[:8]}")
+        return self._files[sha256]
+
+
+def forms(value: str) -> list[str]:
+    """A secret as it may show up."""
+    return [
+        value,
+        quote(value, safe=""),
+        quote(value),
+        base64.b64encode(value.encode()).decode(),
+        json.dumps(value)[1:-1],
+    ]
