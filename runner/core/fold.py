@@ -142,8 +142,8 @@ def _call_intended(state: State, event: e.CallIntended) -> State:
     asked_anew = asked_about is not None and call.intended_seq < asked_about.intended_seq
     call = replace(
         call, attempt=event.attempt, tries=1 if asked_anew else call.tries + 1, is_open=True, fence=event.fence,
-        intended_at=event.at, intended_seq=state.seq + 1, limit=event.limit, last="", reason="", summary="", retry_after=None, take_over=False,
-        settled="", due=None, due_for="", fired="", renew=False, count=None,
+        intended_at=event.at, intended_seq=state.seq + 1, limit=event.limit, last="", reason="", summary="",
+        retry_after=None, take_over=False, settled="", due=None, due_for="", fired="", renew=False, count=None,
     )  # fmt: skip
     state = replace(_set_call(state, event, call), held_by="", held_for="")
     if event.start_no >= state.next_start:
@@ -312,8 +312,8 @@ def _compensation_failed(state: State, event: e.CompensationFailed) -> State:
 def _handed_off(state: State, event: e.HandedOff) -> State:
     handoff = HandOff(
         id=event.handoff, step=event.step, kind=event.kind, owner=event.owner, opened_at=event.at,
-        opened_seq=state.seq + 1, choices=event.choices, summary=event.summary, say=event.say, purpose=event.purpose, part=event.part,
-        show=event.show,
+        opened_seq=state.seq + 1, choices=event.choices, summary=event.summary, say=event.say,
+        purpose=event.purpose, part=event.part, show=event.show,
     )  # fmt: skip
     state = replace(state, handoffs=_put(state.handoffs, handoff.id, handoff))
     if event.kind in ("compensation", "compensation_unknown", "request"):

@@ -1,0 +1,143 @@
+"""Facts about people: approvals, hand-offs, notices, held and quarantined records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from runner.contract import Json
+from runner.core.events.kinds import Event
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ApprovalRequested(Event):
+    approval: str
+    round: int = 1
+    covers: tuple[str, ...] = ()
+    hash: str = ""
+    due: int = 0
+    asked: tuple[str, ...] = ()
+    shown: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ApprovalDecided(Event):
+    kind_of_fact: ClassVar[str] = "report"
+    approval: str
+    round: int
+    answer: str
+    by: str
+    hash: str = ""
+    proof: str = ""
+    comment: str = ""
+    edited: Mapping[str, Json] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def guard(self) -> str | None:
+        return f"decision:{self.approval}:{self.round}:{self.by}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ApprovalLapsed(Event):
+    approval: str
+    round: int
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HandedOff(Event):
+    """A person must look. `handoff` is unique in the run; `choices` are the words HandOffResolved may carry.
+
+    `kind`: step (the flow says so), failure, unknown, several, compensation, compensation_failed,
+    compensation_unknown, request (evaluation failed while compensating).
+    """
+
+    handoff: str
+    kind: str
+    owner: str
+    choices: tuple[str, ...]
+    summary: str = ""
+    say: str = ""
+    purpose: str = ""
+    part: int = 0
+    show: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def guard(self) -> str | None:
+        return f"handoff:{self.handoff}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HandOffAcknowledged(Event):
+    kind_of_fact: ClassVar[str] = "report"
+    handoff: str
+    by: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Escalated(Event):
+    about: str
+    to: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HandOffResolved(Event):
+    """A person's answer.
+
+    `choice`: go_on, compensate, close, retry, skip, happened, did_not, done, stands, take_over.
+    """
+
+    kind_of_fact: ClassVar[str] = "report"
+    handoff: str
+    choice: str
+    by: str
+    reason: str = ""
+    reference: str = ""
+    output: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def guard(self) -> str | None:
+        return f"resolved:{self.handoff}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoticeSent(Event):
+    kind_of_fact: ClassVar[str] = "report"
+    about: str
+    to: str
+    by: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordHeld(Event):
+    record: str
+    handoff: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordReleased(Event):
+    record: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordQuarantined(Event):
+    record: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuarantineReleased(Event):
+    kind_of_fact: ClassVar[str] = "report"
+    record: str
+    by: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuarantineDiscarded(Event):
+    kind_of_fact: ClassVar[str] = "report"
+    record: str
+    by: str
+    reason: str = ""

@@ -1,0 +1,233 @@
+"""Facts about a run, its steps, its timers and the events it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from runner.contract import Json
+from runner.core.events.kinds import Event
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunStarted(Event):
+    """`trigger` has id, at and by. `continues` names the stopped run that this one cleans up after."""
+
+    run: str
+    flow: str
+    mode: str
+    bundle: str
+    owner: str = ""
+    record: str = ""
+    run_key: str = ""
+    rerun: int = 0
+    starter: str = ""
+    inputs: Mapping[str, Json] = field(default_factory=dict)
+    trigger: Mapping[str, Json] = field(default_factory=dict)
+    continues: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunHeld(Event):
+    """A run may not go on for now. `why`: record, flow, connection, limit."""
+
+    why: str
+    name: str = ""
+    by_run: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunPaused(Event):
+    kind_of_fact: ClassVar[str] = "report"
+    by: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunResumed(Event):
+    kind_of_fact: ClassVar[str] = "report"
+    by: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StopRequested(Event):
+    """Stop here, or stop and compensate."""
+
+    kind_of_fact: ClassVar[str] = "report"
+    by: str
+    compensate: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunMoved(Event):
+    bundle: str
+    by: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PersonalDataErased(Event):
+    kind_of_fact: ClassVar[str] = "report"
+    by: str
+    seqs: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunFinished(Event):
+    """`stands` lists the paths of effects that stand at the end, in start order."""
+
+    status: str
+    summary: str = ""
+    outputs: Mapping[str, Json] = field(default_factory=dict)
+    stands: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepSkipped(Event):
+    """`why`: when (its condition was no) or person (then `by`, `reason` and `reference` say who and why)."""
+
+    why: str
+    by: str = ""
+    reason: str = ""
+    reference: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepFailed(Event):
+    """`kind`: refused, not_sent, not_applied, unknown, evaluation, request, late, no. `summary` is one sentence.
+
+    `goes_on`: the flow said `if_refused: continue`, so this ends the step and not the run.
+    """
+
+    kind: str
+    summary: str
+    goes_on: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BranchChosen(Event):
+    branch: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScopeStarted(Event):
+    kind: str
+    name: str = ""
+    value: Json = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScopeEnded(Event):
+    kind: str
+    outcome: str
+    output: Json = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ItemSetAside(Event):
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DraftRecorded(Event):
+    """A step of a draft run: what would have been sent, and the sample it was answered with."""
+
+    action: str
+    input: Mapping[str, Json] = field(default_factory=dict)
+    output: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimerSet(Event):
+    """`timer`: wait, retry, lookup … `due` is ms since the epoch. `purpose` and `part` name the call it is for."""
+
+    timer: str
+    due: int
+    purpose: str = ""
+    part: int = 0
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimerFired(Event):
+    timer: str
+    due: int
+    purpose: str = ""
+    part: int = 0
+
+    @property
+    def guard(self) -> str | None:
+        return f"timer:{self.step}:{self.timer}:{self.purpose}:{self.part}:{self.due}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EventAwaited(Event):
+    event: str
+    match: Mapping[str, Json] = field(default_factory=dict)
+    due: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EventReceived(Event):
+    kind_of_fact: ClassVar[str] = "report"
+    event: str
+    event_id: str = ""
+    data: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def guard(self) -> str | None:
+        return f"event:{self.step}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Emitted(Event):
+    event: str
+    data: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ForwardClosed(Event):
+    """No forward call in this scope (`step` is its path) from here on.
+
+    `cause`: failure, stop, person. `kind summary by` describe it as `failure.*` shows it; `failed_step` is where.
+    `compensate` says what follows: compensation, or the end.
+    """
+
+    cause: str
+    compensate: bool
+    kind: str = ""
+    summary: str = ""
+    by: str = ""
+    failed_step: str = ""
+
+    @property
+    def guard(self) -> str | None:
+        return f"closed:{self.step}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompensationBegun(Event):
+    """No forward call of the scope is open; its effects are answered newest start first."""
+
+    @property
+    def guard(self) -> str | None:
+        return f"begun:{self.step}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompensationSkipped(Event):
+    """Nothing is to be done about this effect: a reasoned none, a stop, or a person's word (`by`)."""
+
+    part: int = 0
+    reason: str = ""
+    by: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompensationFailed(Event):
+    """A compensation gave up. It is visible until a person has resolved it."""
+
+    part: int = 0
+    kind: str = ""
+    summary: str = ""

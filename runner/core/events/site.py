@@ -1,0 +1,67 @@
+"""Facts of no run: the chain of run id `_site`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from runner.core.events.kinds import SiteEvent
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SlotMissed(SiteEvent):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SlotSkipped(SiteEvent):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeliveryIgnored(SiteEvent):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeliveryConflict(SiteEvent):
+    """The same run key or delivery id came with other content."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EventKept(SiteEvent):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConnectionHeld(SiteEvent):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConnectionReleased(SiteEvent):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FlowHeld(SiteEvent):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FlowReleased(SiteEvent):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FlowActivated(SiteEvent):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Restored(SiteEvent):
+    """The database stands below its anchor: it was restored or copied."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Checkpoint(SiteEvent):
+    """Ties the chains of the runs together."""
