@@ -1,0 +1,113 @@
+"""What flows/README.md says is so: its examples are read without a problem, and no word of the language is left out."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from runner.errors import Problem
+from runner.language.clauses import COMPENSATION_MODELS, OnFailureModel, RetryModel
+from runner.language.connections import BUILT_IN
+from runner.language.functions import FUNCTIONS
+from runner.language.load import NOT_YET, load_flow
+from runner.language.model import DoModel, FlowModel, HandOffStepModel, ReadModel, WaitModel
+from runner.language.people import load_people
+from runner.language.source import read
+from runner.settings import load_settings
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "flows" / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```yaml\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+HEAD = "flow: sample\ntitle: A sample\nowner: person:me\nrun_key: ${{ trigger.id }}\n"
+STEP = "steps:\n  - id: only\n    do: crm.make\n    compensate: cancel\n"
+
+
+def whole_flow(block: str) -> str:
+    """A block of the page as a whole flow."""
+    first = block.split(":", maxsplit=1)[0].split(maxsplit=1)[0]
+    if first == "flow":
+        return block.replace("flow: welcome_customer", "flow: sample")
+    if first == "-":
+        return HEAD + "steps:\n" + textwrap.indent(block, "  ")
+    if first == "compensate":
+        return HEAD + "steps:\n  - id: only\n    do: crm.make\n" + textwrap.indent(block, "    ")
+    if first == "with":
+        return (
+            HEAD + "steps:\n  - id: only\n    do: crm.make\n    compensate: cancel\n" + textwrap.indent(block, "    ")
+        )
+    return HEAD + block + STEP
+
+
+def problems_of(block: str) -> tuple[Problem, ...]:
+    """What is wrong with a block, whatever file it belongs to."""
+    if block.startswith("# amends.yaml"):
+        return load_settings(block, "amends.yaml", folder="x")[2]
+    if block.startswith("# people.yaml"):
+        return load_people(block, "people.yaml")[2]
+    if re.match(r"connector:|crm: \{", block):
+        return read(block, "x.yaml")[1]
+    return load_flow(whole_flow(block), "sample.yaml")[2]
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.split("\n")[0][:40])
+def test_every_example_is_read_without_a_problem(block: str) -> None:
+    assert problems_of(block) == ()
+
+
+def test_a_wrong_example_would_be_seen() -> None:
+    assert [problem.code for problem in problems_of("compensate:\n  cancle: tasks.close\n")] == ["FL003"]
+    assert [problem.code for problem in problems_of("- id: x\n  wait: 3 moons\n")] == ["FL006"]
+    assert len(BLOCKS) > 15
+
+
+def fields(model: type[BaseModel]) -> set[str]:
+    """The keys of a model as they are written."""
+    return {field.alias or name for name, field in model.model_fields.items()}
+
+
+MODELS = (FlowModel, ReadModel, DoModel, WaitModel, HandOffStepModel, OnFailureModel, RetryModel)
+
+
+@pytest.mark.parametrize("model", [*MODELS, *COMPENSATION_MODELS.values()], ids=lambda model: model.__name__)
+def test_every_key_of_the_language_is_named(model: type[BaseModel]) -> None:
+    missing = {key for key in fields(model) if not re.search(rf"(`|\b){key}(`|:|\b)", TEXT)}
+    assert missing == set()
+
+
+def test_every_word_of_the_expressions_is_named() -> None:
+    assert {word for word in FUNCTIONS if f"`{word}" not in TEXT} == set()
+
+
+def test_every_word_that_is_not_there_yet_is_named_so() -> None:
+    later = TEXT[TEXT.index("## Words that come later") :]
+    assert {word for word in NOT_YET if f"`{word}`" not in later} == set()
+
+
+def test_every_connection_without_a_line_is_named() -> None:
+    assert {name for name in BUILT_IN if f"| `{name}` |" not in TEXT} == set()
+
+
+def test_every_problem_that_the_code_can_tell_is_in_the_table() -> None:
+    told = set()
+    for file in (ROOT / "runner").rglob("*.py"):
+        told |= set(re.findall(r'"(FL\d{3})"', file.read_text(encoding="utf-8")))
+    assert told <= set(re.findall(r"^\| (FL\d{3}) \|", TEXT, re.MULTILINE))
+    assert len(told) > 5
+
+
+def test_every_heading_that_is_linked_exists() -> None:
+    headings = {
+        re.sub(r"[^a-z0-9 -]", "", line.lower()).replace(" ", "-")
+        for line in re.findall(r"^## (.*)$", TEXT, re.MULTILINE)
+    }
+    assert set(re.findall(r"\]\(#([^)]+)\)", TEXT)) <= headings
+
+
+def test_every_example_file_is_in_the_list() -> None:
+    settings = {"amends.yaml", "people.yaml", "connections.yaml"}
+    there = {file.name for file in (ROOT / "flows").glob("*.yaml")} - settings
+    assert there == set(re.findall(r"^\| `(\w+\.yaml)` \|", TEXT, re.MULTILINE))
