@@ -143,7 +143,8 @@ def prove(servers: Servers, since: int = 0) -> list[str]:
     """What truly happened at the servers, as lines to print; duplicates, if any, are named one by one."""
     counts = count(servers, since)
     parts = [f"{times} {WORDS[what][times != 1]}" for what, times in counts.effects.items() if what in WORDS]
-    kept = f"{counts.mails} mails accepted, {counts.message_ids} different Message-IDs"
+    kept = f"{counts.mails} mail{'s' * (counts.mails != 1)} accepted, {counts.message_ids} different Message-ID"
+    kept += "s" * (counts.message_ids != 1)
     lines = [
         f"Back office: {', '.join(parts) or 'nothing was changed'}.",
         f"Mail server: {kept}, {counts.unanswered_mails} left without an answer.",
