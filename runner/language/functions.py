@@ -273,9 +273,12 @@ def _extreme(name: str, value: Json, others: tuple[Json, ...], goes_before: Call
 def sort(at: Moment, value: Json, field: Json = "") -> Json:
     """Smallest first; with a field, records by that field."""
     items, field = needs_list(value, "sort"), needs_text(field, "sort")
-    order = functools.cmp_to_key(lambda one, other: less(other[0], one[0]) - less(one[0], other[0]))
-    keyed = [(_field(item, field) if field else item, item) for item in items]
-    return [item for _, item in sorted(keyed, key=order)]
+    order = functools.cmp_to_key(_order)
+    return sorted(items, key=lambda item: order(_field(item, field) if field else item))
+
+
+def _order(one: Json, other: Json) -> int:
+    return less(other, one) - less(one, other)
 
 
 @_word("list")

@@ -1,6 +1,6 @@
 """Parsing: Jinja2 reads the expression, and what is not in the language is named with its place.
 
-Jinja2 is used as a parser alone. Where Jinja2 keeps a line number, each part of the tree carries its offset in the source.
+Jinja2 is used as a parser alone. Where it keeps a line number, each part of the tree carries its offset in the source.
 """
 
 from __future__ import annotations

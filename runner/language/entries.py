@@ -1,0 +1,387 @@
+"""Entries: one value as a form, a terminal or a service gives it, read as a field's type.
+
+`read_entry` turns the text of a form into the value (numbers, money, switches, dates). With `strict`, as for what one
+program hands another, a text stays a text. Every refusal is a ValueError whose sentence can follow the field's name.
+The reader of mail addresses is added by `types`, where the library for them lives: that is the door to this file.
+"""
+
+# ruff: noqa: TRY004 (a wrong kind in what somebody wrote is a wrong value)
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from urllib.parse import urlsplit
+
+from runner.contract import Json
+from runner.errors import EvaluationError
+from runner.language import dates
+from runner.language.fields import FieldType
+from runner.language.nearest import did_you_mean
+from runner.language.values import (
+    LARGEST_NUMBER,
+    is_currency,
+    is_money,
+    is_number,
+    kind_of,
+    money_text,
+    number_text,
+    read_number,
+    shown,
+)
+
+MISSING = "is required and has no value"
+
+_MONEY = re.compile(r"([+-]?[0-9][0-9,]*(?:\.[0-9]+)?) ?([A-Z]{3})?")
+_GROUPED = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?")
+_PHONE = re.compile(r"\+?[0-9(][0-9 ()./-]{3,24}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_HOST = re.compile(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]")
+_YES, _NO = ("true", "yes"), ("false", "no")
+_BREAKS = re.compile(r"[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+
+
+def is_missing(field: FieldType, value: Json) -> bool:
+    """Nothing, or the empty text that a form sends for a field left empty."""
+    return value is None or (isinstance(value, str) and not value.strip() and (field.optional or field.kind != "text"))
+
+
+def read_entry(field: FieldType, value: Json, *, zone: str = "UTC", strict: bool = False) -> Json:
+    """The value as its type. Raises ValueError with a sentence. Missing values are the caller's matter."""
+    if strict and kind_of(value) not in _STRICT[field.kind]:
+        raise ValueError(f"must be {_EXPECTED[field.kind]}, not {shown(value)}")
+    return READERS[field.kind](field, value, zone, strict)
+
+
+def read_entries(
+    fields: Mapping[str, FieldType], given: Mapping[str, Json], *, zone: str = "UTC", strict: bool = False
+) -> tuple[dict[str, Json], dict[str, str]]:
+    """(values by name, one sentence by the name of each field that does not fit). A missing optional is None."""
+    found: dict[str, Json] = {}
+    wrong: dict[str, str] = {}
+    for name, field in fields.items():
+        value = given.get(name)
+        if is_missing(field, value) and not (strict and isinstance(value, str) and field.kind == "text"):
+            found[name] = None
+            if field.default is not None:
+                value = field.default
+            elif field.optional:
+                continue
+            else:
+                wrong[name] = MISSING
+                continue
+        try:
+            found[name] = read_entry(field, value, zone=zone, strict=strict)
+        except ValueError as error:
+            wrong[name] = str(error)
+    for name in given:
+        if name not in fields:
+            wrong[str(name)] = (
+                f"there is no such field, {did_you_mean(str(name), fields, 'there are') or 'there are none'}"
+            )
+    return found, wrong
+
+
+# --- one kind each -------------------------------------------------------------------------------------------------
+
+
+def _text(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    if not isinstance(value, str):
+        raise ValueError(f"must be a text, not {shown(value)}")
+    if not value.strip() and not strict:
+        raise ValueError("must not be empty")
+    if field.least is not None and len(value) < field.least:
+        raise ValueError(f"has {len(value)} characters, it needs at least {number_text(field.least)}")
+    if field.most is not None and len(value) > field.most:
+        raise ValueError(f"has {len(value)} characters, at most {number_text(field.most)} are allowed")
+    return value
+
+
+def _number(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    number = read_number(value) if isinstance(value, str) else value
+    if not is_number(number):
+        raise ValueError(f"must be a number, not {shown(value)}")
+    if not math.isfinite(number) or abs(number) > LARGEST_NUMBER:
+        raise ValueError("is too large a number")
+    if field.least is not None and number < field.least:
+        raise ValueError(f"must be at least {number_text(field.least)}, not {number_text(number)}")
+    if field.most is not None and number > field.most:
+        raise ValueError(f"must be at most {number_text(field.most)}, not {number_text(number)}")
+    return number
+
+
+def _integer(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    number = _number(field, value, zone, strict)
+    if number != int(number):
+        raise ValueError(f"must be a whole number, not {number_text(number)}")
+    return int(number)
+
+
+def _money(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    amount, currency = _money_parts(value)
+    wanted = field.currency or currency
+    if not wanted:
+        raise ValueError(f"{shown(value)} has no currency: write it as 12,000 JPY")
+    if currency and currency != wanted:
+        raise ValueError(f"must be in {wanted}, not in {currency}")
+    found = {"value": _number(FieldType(kind="number"), amount, zone, strict), "currency": wanted}
+    return found
+
+
+def _money_parts(value: Json) -> tuple[int | float, str]:
+    """(amount, currency or "")."""
+    if is_money(value):
+        return value["value"], value["currency"]
+    if is_number(value):
+        return value, ""
+    if isinstance(value, Mapping) and set(value) == {"value", "currency"} and isinstance(value["currency"], str):
+        currency = value["currency"]
+        if not is_currency(currency):
+            raise ValueError(f"{shown(currency)} is not a currency: write three capital letters, such as JPY")
+        return read_number(value["value"]) if isinstance(value["value"], str) else value["value"], currency
+    match = _MONEY.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None or ("," in match[1] and not _GROUPED.fullmatch(match[1])):
+        raise ValueError(f"{shown(value)} is not an amount of money: write it as 12,000 JPY")
+    return read_number(match[1].replace(",", "")), match[2] or ""
+
+
+def _date(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    when = _moment(value, zone)
+    if isinstance(when, datetime):
+        raise ValueError(f"{shown(value)} has a time of day, a date is written as 2026-09-01")
+    return dates.text_of(when)
+
+
+def _datetime(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    when = _moment(value, zone)
+    if not isinstance(when, datetime):
+        raise ValueError(f"{shown(value)} has no time of day, write it as 2026-09-01T09:00")
+    return dates.text_of(when)
+
+
+def _moment(value: Json, zone: str) -> Json:
+    try:
+        return dates.read(value, zone)
+    except EvaluationError as error:
+        raise ValueError(str(error)) from error
+
+
+def _time(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    if not isinstance(value, str):
+        raise ValueError(f"must be a time such as 09:00, not {shown(value)}")
+    return dates.read_time(value)
+
+
+def _yes_no(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    if isinstance(value, bool):
+        return value
+    word = value.strip().lower() if isinstance(value, str) else ""
+    if word in _YES or word in _NO:
+        return word in _YES
+    raise ValueError(f"must be yes or no (true or false), not {shown(value)}")
+
+
+def _phone(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    number = _line(value, "a phone number").strip()
+    if not _PHONE.fullmatch(number) or not 4 <= sum(sign.isdigit() for sign in number) <= 17:
+        raise ValueError(f"{shown(value)} is not a phone number: write it as +81 3 1234 5678")
+    return number
+
+
+def _url(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    url = _line(value, "a web address").strip()
+    if not is_web_address(url):
+        raise ValueError(f"{shown(value)} is not a web address: write it as https://example.test/page")
+    return url
+
+
+def is_web_address(text: str) -> bool:
+    """http or https, a host, and nothing that a browser would read differently."""
+    if not text.isascii() or not text.isprintable() or any(sign in text for sign in ' "<>\\^`{|}'):
+        return False
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        return False
+    host = parts.netloc.removesuffix(f":{port}") if port is not None else parts.netloc.removesuffix(":")
+    return parts.scheme in ("http", "https") and _HOST.fullmatch(host) is not None
+
+
+def _line(value: Json, what: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"must be {what}, not {shown(value)}")
+    if _BREAKS.search(value):
+        raise ValueError(f"must be {what} on one line, without line breaks")
+    return value
+
+
+def _list(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    items = _from_json(value, "[", "a list") if isinstance(value, str) else value
+    if kind_of(items) != "list":
+        raise ValueError(f"must be a list, not {shown(value)}")
+    if field.items is None:
+        return list(items)
+    found = []
+    for place, item in enumerate(items, start=1):
+        if item is None:
+            raise ValueError(f"item {place} has no value")
+        try:
+            found.append(read_entry(field.items, item, zone=zone, strict=strict))
+        except ValueError as error:
+            raise ValueError(f"item {place}: {error}") from error
+    return found
+
+
+def _record(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    record = _from_json(value, "{", "a record") if isinstance(value, str) else value
+    if not isinstance(record, Mapping):
+        raise ValueError(f"must be a record, not {shown(value)}")
+    if field.fields is None:
+        return dict(record)
+    found, wrong = read_entries(field.fields, record, zone=zone, strict=strict)
+    if wrong:
+        raise ValueError("; ".join(f"{name}: {what}" for name, what in wrong.items()))
+    return found
+
+
+def _from_json(text: str, opens: str, what: str) -> Json:
+    if not text.strip().startswith(opens):
+        raise ValueError(f'must be {what}, written as JSON that begins with "{opens}"')
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"must be {what}, and the JSON cannot be read") from error
+
+
+def _file(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    if not isinstance(value, Mapping) or set(value) != {"name", "size", "kind", "sha256"}:
+        raise ValueError("must be a stored file with name, size, kind and sha256")
+    name, size, sha256 = value["name"], value["size"], value["sha256"]
+    if not isinstance(name, str) or not isinstance(value["kind"], str) or not _SHA256.fullmatch(str(sha256)):
+        raise ValueError("must be a stored file with name, size, kind and sha256")
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise ValueError("must be a stored file whose size is a number of bytes")
+    ending = name.rsplit(".", 1)[-1].lower() if "." in name else ""
+    if field.kinds and ending not in field.kinds:
+        raise ValueError(f'"{name}" is not one of the kinds {", ".join(field.kinds)}')
+    if field.most is not None and size > field.most:
+        raise ValueError(f'"{name}" has {size:,} bytes, at most {int(field.most):,} are allowed')
+    return dict(value)
+
+
+def _choice(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    for choice in field.choices:
+        if type(choice) is type(value) and choice == value:
+            return choice
+        if not strict and isinstance(value, str) and value.strip() == str(choice):
+            return choice
+    allowed = ", ".join(str(choice) for choice in field.choices)
+    raise ValueError(f"must be one of {allowed}, not {shown(value)}")
+
+
+def _any(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    return value
+
+
+def sample_entry(name: str, field: FieldType) -> Json:
+    """A value of that type for a draft; the same each time."""
+    if field.default is not None:
+        return field.default
+    if field.kind == "choice":
+        return next(iter(field.choices))
+    if field.kind == "money":
+        return {"value": 1000, "currency": field.currency or "USD"}
+    if field.kind == "list":
+        return [sample_entry(name, field.items)] if field.items else []
+    if field.kind == "record":
+        return {key: sample_entry(key, inner) for key, inner in (field.fields or {}).items()}
+    if field.kind in ("number", "integer"):
+        return field.least if field.least is not None else field.most if (field.most or 1) < 1 else 1
+    if field.kind == "text":
+        text = f"draft {name}"
+        return text[: int(field.most)] if field.most is not None else text.ljust(int(field.least or 0), ".")
+    return _SAMPLES[field.kind]
+
+
+def prints_as(field: FieldType, value: Json) -> str:
+    """The value as a form shows it again."""
+    if value is None:
+        return ""
+    if field.kind == "money" and is_money(value):
+        return money_text(value)
+    if is_number(value):
+        return number_text(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+_SAMPLES: Mapping[str, Json] = {
+    "date": "2026-01-01",
+    "time": "09:00",
+    "datetime": "2026-01-01T09:00:00+00:00",
+    "yes_no": True,
+    "email": "draft@example.test",
+    "phone": "+81 3 0000 0000",
+    "url": "https://example.test/draft",
+    "file": {"name": "draft.txt", "size": 0, "kind": "text/plain", "sha256": "0" * 64},
+    "any": "draft",
+}
+Reader = Callable[[FieldType, Json, str, bool], Json]
+
+READERS: dict[str, Reader] = {
+    "text": _text,
+    "number": _number,
+    "integer": _integer,
+    "money": _money,
+    "date": _date,
+    "time": _time,
+    "datetime": _datetime,
+    "yes_no": _yes_no,
+    "phone": _phone,
+    "url": _url,
+    "list": _list,
+    "record": _record,
+    "file": _file,
+    "choice": _choice,
+    "any": _any,
+}
+_EXPECTED: Mapping[str, str] = {
+    "text": "a text",
+    "number": "a number",
+    "integer": "a whole number",
+    "money": "an amount of money",
+    "date": "a date such as 2026-09-01",
+    "time": "a time such as 09:00",
+    "datetime": "a date and time such as 2026-09-01T09:00:00+09:00",
+    "yes_no": "yes or no",
+    "email": "a mail address",
+    "phone": "a phone number",
+    "url": "a web address",
+    "list": "a list",
+    "record": "a record",
+    "file": "a stored file",
+    "choice": "one of its choices",
+    "any": "a value",
+}
+_STRICT: Mapping[str, tuple[str, ...]] = {
+    "text": ("text",),
+    "number": ("number",),
+    "integer": ("number",),
+    "money": ("money",),
+    "date": ("text",),
+    "time": ("text",),
+    "datetime": ("text",),
+    "yes_no": ("yes_no",),
+    "email": ("text",),
+    "phone": ("text",),
+    "url": ("text",),
+    "list": ("list",),
+    "record": ("record", "money"),
+    "file": ("record",),
+    "choice": ("text", "number"),
+    "any": ("nothing", "text", "number", "yes_no", "list", "record", "money"),
+}
