@@ -8,31 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from runner.clock import MachineClock
 from runner.contract import Connector, Json
 from runner.core import events as e
-from runner.core.fold import fold_all
 from runner.core.state import State
-from runner.engine.embedded import Embedded
+from runner.engine.embedded import Embedded, read_state
 from runner.engine.handover import Listener, Tell, ask
-from runner.errors import EngineBusy, NotPossible
-from runner.language.bundle import Bundle
+from runner.engine.starting import Wish, start_run
+from runner.errors import EngineBusy, NotPossible, SettingsError
+from runner.language.bundle import Bundle, restore
 from runner.language.project import Project
+from runner.people.cleanup import start_clean_up
 from runner.people.operations import Order, report_for
-from runner.store.facts import RunView, Started
+from runner.secrets import Secrets
+from runner.store.artifacts import Artifacts
+from runner.store.facts import AlreadyReported, RunView, Started
 from runner.store.lock import EngineLock
 from runner.store.sql import SqlStore, open_store
-from runner.triggers.start import Wish, start_run
 
 PATIENCE = 600_000
 """ms that `follow` waits for a timer before it lets go."""
-RESTS = ("needs_person", "paused")
-LOCK_TRIES = 100
+LOCK_TRIES = 200
 
 
 class Driver(Protocol):
@@ -51,10 +53,291 @@ class Driver(Protocol):
         """
 
 
+class ProjectOutside:
+    """Where the engine finds bundles and connectors: bundles in the store, settings in the project as it is today."""
+
+    def __init__(self, project: Project, store: SqlStore) -> None:
+        self._project = project
+        self._store = store
+        self._secrets = Secrets(project.folder)
+        self._connectors: dict[tuple[str, str], Connector] = {}
+
+    def bundle(self, digest: str) -> Bundle:
+        """The pinned bundle."""
+        return restore(digest, self._store.bundle(digest))
+
+    def connector(self, bundle: Bundle, connection: str) -> Connector:
+        """The connector as the bundle pins it, with the settings of today's connections.yaml. Raises SettingsError."""
+        name, text = bundle.connector(connection)
+        known = self._connectors.get((connection, text))
+        if known is None:
+            line = self._project.connections.by_name.get(connection)
+            if line is None:
+                raise SettingsError(f'connections.yaml has no usable line "{connection}", and this run needs it')
+            kinds = self._project.kinds
+            if text and kinds.declarative is not None:
+                kind, _ = kinds.declarative.kind_from_text(text, f"connectors/{name}.yaml")
+            else:
+                found = kinds.find(name)
+                kind = found.kind if found is not None else None
+            if kind is None:
+                raise SettingsError(
+                    f'the connector "{name}" of connection "{connection}" is not installed here any more'
+                )
+            known = kind.connect(connection, line.settings, self)
+            self._connectors[(connection, text)] = known
+        return known
+
+    def secret(self, name: str) -> str:
+        """The secret's value, for a connector that is about to send."""
+        return self._secrets.value(name)
+
+    def redact(self, text: str) -> str:
+        """The text without any known secret."""
+        return self._secrets.redact(text)
+
+    def file(self, sha256: str) -> bytes:
+        """The bytes of a stored file."""
+        return Artifacts(self._project.folder).get(sha256)
+
+    async def close(self) -> None:
+        """Closes every connection."""
+        for connector in self._connectors.values():
+            await connector.close()
+
+
+def database_url(project: Project) -> str:
+    """Where the project's database is, empty for the usual place. Raises SettingsError."""
+    settings = project.settings
+    if settings.database_secret:
+        raise SettingsError(
+            f"amends.yaml: database names the secret {settings.database_secret}, but PostgreSQL is not there yet; "
+            "name a file, or leave the line out"
+        )
+    usual = settings.database == ".amends/amends.db"
+    return "" if usual else f"sqlite:///{project.folder / settings.database}"
+
+
 class Amends:
     """One project, opened for reading."""
 
-    def __init__(self, project: Project, store: SqlStore) -> None:
+    def __init__(self, project: Project) -> None:
         self.project = project
-        self.store = store
         self.clock = MachineClock()
+        self._store: SqlStore | None = None
+
+    @classmethod
+    def open(cls, folder: Path | None = None) -> Amends:
+        """The project of a folder (default: the one around the current folder). Raises NotFound, SettingsError."""
+        return cls(Project.around(folder or Path.cwd()))
+
+    @property
+    def store(self) -> SqlStore:
+        """The store, for reading. Raises NotFound while the project has no database, which its first run makes."""
+        if self._store is None:
+            url = database_url(self.project)
+            self._store = open_store(self.project.folder, clock=self.clock, writable=False, url=url)
+        return self._store
+
+    def state(self, run: str) -> tuple[Bundle, State]:
+        """A run's bundle and its state as the log says. Raises NotFound."""
+        state, _ = read_state(self.store, run)
+        return restore(state.bundle, self.store.bundle(state.bundle)), state
+
+    def close(self) -> None:
+        """Closes the readers."""
+        if self._store is not None:
+            self._store.close()
+
+    @contextlib.asynccontextmanager
+    async def driver(self) -> AsyncIterator[Driver]:
+        """Somebody who writes: this process when the lock is free, else the process that has it."""
+        lock = EngineLock(self.project.folder)
+        for _ in range(LOCK_TRIES):
+            if lock.acquire():
+                own = OwnDriver(self.project, self.clock, lock)
+                async with own.running():
+                    yield own
+                return
+            holder = lock.holder()
+            if holder is not None and holder.socket:
+                far = FarDriver(holder.socket, self)
+                if await far.answers():
+                    yield far
+                    return
+            await asyncio.sleep(0.05)
+        raise EngineBusy(
+            f"another process drives this project ({self.project.folder}) and does not answer; "
+            "end it, or ask it with `amends doctor`"
+        )
+
+    async def serve(self, on_ready: Callable[[], None]) -> None:
+        """Drives the project's runs until SIGTERM or SIGINT. Raises EngineBusy if another process does."""
+        lock = EngineLock(self.project.folder)
+        if not lock.acquire():
+            holder = lock.holder()
+            raise EngineBusy(
+                f"process {holder.pid if holder else '?'} drives this project ({self.project.folder}) already; "
+                "one engine is enough"
+            )
+        stopped = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stopped.set)
+        async with OwnDriver(self.project, self.clock, lock).running():
+            on_ready()
+            await stopped.wait()
+
+
+class OwnDriver:
+    """This process holds the engine."""
+
+    def __init__(self, project: Project, clock: MachineClock, lock: EngineLock) -> None:
+        self._project = project
+        self._clock = clock
+        self._lock = lock
+        self._turns: dict[str, list[Callable[[], None]]] = {}
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """The engine, its store and its listener, from the lock to its release."""
+        try:
+            self.store = open_store(
+                self._project.folder, clock=self._clock, writable=True, lock=self._lock, url=database_url(self._project)
+            )
+            try:
+                outside = ProjectOutside(self._project, self.store)
+                self._outside = outside
+                self.engine = Embedded(self.store, outside, self._clock, workers=self._project.settings.runs_at_once)
+                self.engine.observers.append(self._observe)
+                listener = Listener(self._serve)
+                await self.engine.start()
+                try:
+                    self._lock.announce(await listener.open())
+                    yield
+                    await listener.settle()
+                finally:
+                    await listener.close()
+                    await self.engine.stop()
+                    await outside.close()
+            finally:
+                self.store.close()
+        finally:
+            self._lock.release()
+
+    def _observe(self, run: str, events: Sequence[e.Event], state: State) -> None:
+        for tell in self._turns.get(run, []):
+            tell()
+
+    async def start(self, flow: str, wish: Wish) -> Started:
+        """Starts a run, or joins one."""
+        bundle = self._project.bundle(flow)
+        if self._project.settings.mode == "draft":
+            wish = replace(wish, mode="draft")
+        started = await start_run(self.store, bundle, wish, now=self._clock.now())
+        self.engine.wake(started.run)
+        return started
+
+    async def act(self, run: str, order: Order) -> RunView:
+        """Reports a person's order and waits until the engine has decided about it."""
+        run = self.store.run(run).run
+        while True:
+            state, _ = read_state(self.store, run)
+            if state.status == "stopped" and order.action in ("compensate", "take_over"):
+                return await self._clean_up(run, state, order)
+            bundle = self._outside.bundle(state.bundle)
+            report = report_for(bundle, state, order, max(self._clock.now(), state.at))
+            try:
+                await self.store.report(run, report)
+            except AlreadyReported:
+                raise NotPossible("somebody else has answered this already; look at the run again") from None
+            self.engine.wake(run)
+            if not any(call.is_open for call in state.calls.values()):
+                await self.engine.rest(run)
+            return self.store.run(run)
+
+    async def _clean_up(self, run: str, state: State, order: Order) -> RunView:
+        started = await start_clean_up(self.store, state, order, now=self._clock.now())
+        self.engine.wake(started.run)
+        await self.engine.rest(started.run)
+        return self.store.run(started.run)
+
+    async def follow(self, run: str, on_turn: Callable[[], None], patience: int = PATIENCE) -> RunView:
+        """Follows a run until it rests."""
+        turned = asyncio.Event()
+
+        def tell() -> None:
+            turned.set()
+            on_turn()
+
+        listeners = self._turns.setdefault(run, [])
+        listeners.append(tell)
+        try:
+            while True:
+                turned.clear()
+                await self.engine.rest(run)
+                view = self.store.run(run)
+                if not self._goes_on_soon(view, patience):
+                    return view
+                await turned.wait()
+        finally:
+            listeners.remove(tell)
+
+    def _goes_on_soon(self, view: RunView, patience: int) -> bool:
+        if view.ended_at is not None or view.status in ("needs_person", "paused"):
+            return False
+        return view.wake_at is not None and view.wake_at - self._clock.now() <= patience
+
+    async def _serve(self, request: Mapping[str, Json], tell: Tell) -> Mapping[str, Json]:
+        """One request of another process."""
+        word = request["order"]
+        if word == "hello":
+            return {}
+        if word == "start":
+            return asdict(await self.start(request["flow"], Wish(**request["wish"])))
+        if word == "act":
+            view = await self.act(request["run"], Order(**request["what"]))
+            return {"run": view.run}
+        if word == "follow":
+            changed = asyncio.Event()
+            following = asyncio.create_task(self.follow(request["run"], changed.set, request["patience"]))
+            while not following.done():
+                waiting = asyncio.create_task(changed.wait())
+                await asyncio.wait({waiting, following}, return_when=asyncio.FIRST_COMPLETED)
+                waiting.cancel()
+                changed.clear()
+                await tell({"turn": {}})
+            return {"run": following.result().run}
+        raise NotPossible(f'the engine does not know the order "{word}"')
+
+
+class FarDriver:
+    """Another process holds the engine; this one asks it."""
+
+    def __init__(self, socket: str, amends: Amends) -> None:
+        self._socket = socket
+        self._amends = amends
+
+    async def answers(self) -> bool:
+        """Whether it can be reached."""
+        try:
+            await ask(self._socket, {"order": "hello"})
+        except EngineBusy:
+            return False
+        return True
+
+    async def start(self, flow: str, wish: Wish) -> Started:
+        """Has a run started."""
+        answer: Any = await ask(self._socket, {"order": "start", "flow": flow, "wish": asdict(wish)})
+        return Started(**answer)
+
+    async def act(self, run: str, order: Order) -> RunView:
+        """Has an order carried out."""
+        answer = await ask(self._socket, {"order": "act", "run": run, "what": asdict(order)})
+        return self._amends.store.run(answer["run"])
+
+    async def follow(self, run: str, on_turn: Callable[[], None], patience: int = PATIENCE) -> RunView:
+        """Follows a run that the other process drives."""
+        request = {"order": "follow", "run": run, "patience": patience}
+        answer = await ask(self._socket, request, lambda _: on_turn())
+        return self._amends.store.run(answer["run"])

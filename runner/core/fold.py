@@ -44,19 +44,33 @@ def _set_call(state: State, event: e.CallEvent, call: Call) -> State:
 
 def _run_started(state: State, event: e.RunStarted) -> State:
     if event.continues:
-        return replace(
-            state, continues=event.continues, status="", summary="", stands=(), stop=None, is_paused=False,
-            scopes=_put(state.scopes, "", replace(state.root, compensates=True, cause="person")),
-            effects={
-                no: replace(effect, disposition="pending") if effect.disposition == "stands" else effect
-                for no, effect in state.effects.items()
-            },
-            run=event.run, starter=event.starter, started_at=event.at,
-        )  # fmt: skip
+        return _continued(state, event)
     return replace(
         state, run=event.run, flow=event.flow, mode=event.mode, bundle=event.bundle, owner=event.owner,
         record=event.record, starter=event.starter, started_at=event.at, inputs=event.inputs, trigger=event.trigger,
     )  # fmt: skip
+
+
+def _continued(state: State, event: e.RunStarted) -> State:
+    """A clean-up run: what stood at the stop is pending again, questions nobody answered are asked anew."""
+    state = replace(
+        state, run=event.run, starter=event.starter, started_at=event.at, continues=event.continues, status="",
+        summary="", stands=(), stop=None, is_paused=False, is_taken_over=event.clean_up == "take_over",
+        scopes=_put(state.scopes, "", replace(state.root, closed=True, compensates=True, cause="person")),
+        handoffs={id_: handoff for id_, handoff in state.handoffs.items() if handoff.choice},
+        undo={path: undo for path, undo in state.undo.items() if undo.status in ("done", "skipped")},
+        effects={
+            no: replace(effect, disposition="pending") if effect.disposition == "stands" else effect
+            for no, effect in state.effects.items()
+        },
+    )  # fmt: skip
+    return replace(
+        state,
+        calls={
+            name: replace(call, renew=True) if name[1] == "undo" and call.last in ("refused", "not_sent") else call
+            for name, call in state.calls.items()
+        },
+    )
 
 
 def _run_held(state: State, event: e.RunHeld) -> State:

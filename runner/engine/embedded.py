@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from runner.clock import Clock
 from runner.contract import Connector, Outcome, Request
 from runner.core import events as e
-from runner.core.fold import fold, fold_all
+from runner.core.fold import fold
 from runner.core.state import State
 from runner.engine.advance import Turn, advance, append_of, columns_of, frozen_request
 from runner.engine.perform import LATEST_START, outcome_event, perform, taken_over
@@ -34,7 +34,6 @@ log = logging.getLogger("amends.engine")
 SHORTEST_SLEEP = 0.02
 LONGEST_SLEEP = 30.0
 AFTER_DEFECT = 30_000
-RECOVERED = ("queued", "running", "compensating", "paused")
 
 Observer = Callable[[str, Sequence[e.Event], State], None]
 """Told of every turn after its COMMIT: (run, events, state)."""
@@ -62,6 +61,19 @@ class _Driven:
     calls: dict[asyncio.Task[Outcome], e.CallIntended] = field(default_factory=dict)
 
 
+def read_state(store: Store, run: str) -> tuple[State, LogEnd]:
+    """A run's state out of its log; a clean-up run begins where the run it cleans up after ended. Raises NotFound."""
+    rows = store.log(run)
+    state = State()
+    for row in rows:
+        if isinstance(row.event, e.RunStarted) and row.event.continues:
+            state, _ = read_state(store, row.event.continues)
+            state = replace(state, seq=row.seq - 1)
+        if row.event is not None:
+            state = fold(state, row.event)
+    return state, LogEnd(seq=rows[-1].seq, hash=rows[-1].hash)
+
+
 class Embedded:
     """Drives runs on one store. `workers` bounds how many runs are driven at once, and so the calls in flight."""
 
@@ -86,7 +98,7 @@ class Embedded:
 
     async def start(self) -> None:
         """Takes up what was left open, then drives until `stop`."""
-        for run in self._store.unfinished(RECOVERED):
+        for run in self._store.open_runs():
             await self._take_over(run)
             self.wake(run)
         self._background = [asyncio.create_task(self._work()) for _ in range(self._workers)]
@@ -177,16 +189,7 @@ class Embedded:
     # -- driving one run --
 
     def _read(self, run: str) -> _Driven:
-        rows = self._store.log(run)
-        state = State()
-        for row in rows:
-            if row.event is None:
-                continue
-            if isinstance(row.event, e.RunStarted) and row.event.continues:
-                earlier = self._store.log(row.event.continues)
-                state = fold_all((old.event for old in earlier if old.event is not None), state)
-            state = fold(state, row.event)
-        end = LogEnd(seq=rows[-1].seq, hash=rows[-1].hash)
+        state, end = read_state(self._store, run)
         return _Driven(run=run, bundle=self._outside.bundle(state.bundle), state=state, end=end)
 
     def _now(self, state: State) -> int:
@@ -284,7 +287,7 @@ class Embedded:
         committed = self._clock.monotonic()
         has_written = False
         for intent in turn.intents:
-            connection, _, action = intent.action.partition(".")
+            connection, _, _ = intent.action.partition(".")
             if driven.bundle.actions[intent.action].own and intent.purpose in ("do", "read", "undo"):
                 await self._carry_out(driven, intent)
                 has_written = True

@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
-
+from pathlib import Path
 from typing import Any
 
 from runner import errors
@@ -36,7 +35,7 @@ class Listener:
     async def open(self) -> str:
         """Begins to listen. Answers the socket's path."""
         self._folder = tempfile.mkdtemp(prefix="amends-")
-        self.path = os.path.join(self._folder, "engine.sock")
+        self.path = str(Path(self._folder) / "engine.sock")
         self._server = await asyncio.start_unix_server(self._answer, self.path, limit=LONGEST_LINE)
         return self.path
 
@@ -47,9 +46,9 @@ class Listener:
         if self._busy:
             await asyncio.wait(self._busy, timeout=10)
         with contextlib.suppress(OSError):
-            os.unlink(self.path)
+            Path(self.path).unlink()
         with contextlib.suppress(OSError):
-            os.rmdir(self._folder)
+            Path(self._folder).rmdir()
 
     @property
     def is_busy(self) -> bool:

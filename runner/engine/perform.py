@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
-from runner.contract import Connector, Outcome, Request
+from runner.contract import Connector, Outcome, Purpose, Request
 from runner.core import events as e
 
 LATEST_START = 2_000
@@ -15,16 +16,11 @@ async def perform(connector: Connector, intent: e.CallIntended, request: Request
     """Sends it once. Whatever happens here is an outcome: being cancelled and raising are `unknown`."""
     action = intent.action.partition(".")[2]
     try:
-        return await connector.send(
-            action,
-            request,
-            key=intent.key,
-            purpose=intent.purpose,
-            limit=intent.limit,  # type: ignore[arg-type]
-        )
+        purpose = cast("Purpose", intent.purpose)
+        return await connector.send(action, request, key=intent.key, purpose=purpose, limit=intent.limit)
     except asyncio.CancelledError:
         return Outcome(result="unknown", reason="interrupted", summary="The engine was stopped before an answer came.")
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever a connector raises, a byte may have left
         summary = f"The connector broke off: {type(error).__name__}."
         return Outcome(result="unknown", reason="unknown", summary=summary)
 

@@ -185,7 +185,7 @@ def fields_needed(bundle: Bundle, step_id: str) -> tuple[str, ...]:
         needed.update((use.path[1], None) for use in names(text) if _uses(use, ("output",)))
     flow = bundle.flow
     for step in flow.every_step():
-        for text in _texts([getattr(step, field.name) for field in fields(step)]):
+        for text in _texts([getattr(step, each.name) for each in fields(step)]):
             needed.update((use.path[2], None) for use in names(text) if _uses(use, ("steps", step_id)))
     for text in _texts(dict(flow.outputs)):
         needed.update((use.path[2], None) for use in names(text) if _uses(use, ("steps", step_id)))
@@ -206,4 +206,4 @@ def _texts(value: Any) -> Iterator[str]:
         for item in value:
             yield from _texts(item)
     elif isinstance(value, Compensation):
-        yield from _texts([getattr(value, field.name) for field in fields(value)])
+        yield from _texts([getattr(value, each.name) for each in fields(value)])

@@ -12,7 +12,9 @@ from runner.core.events.kinds import Event
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunStarted(Event):
-    """`trigger` has id, at and by. `continues` names the stopped run that this one cleans up after."""
+    """`trigger` has id, at and by. `continues` names the stopped run that this one cleans up after, by `clean_up`:
+    compensate or take_over.
+    """
 
     run: str
     flow: str
@@ -26,6 +28,7 @@ class RunStarted(Event):
     inputs: Mapping[str, Json] = field(default_factory=dict)
     trigger: Mapping[str, Json] = field(default_factory=dict)
     continues: str = ""
+    clean_up: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,1 +1,0 @@
-"""How runs begin. May import floors 0 to 3. Begin with `start`: every trigger starts a run by it."""
