@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from connectors.declarative import kind_from_text
 from runner.errors import Problem
 from runner.language.clauses import COMPENSATION_MODELS, OnFailureModel, RetryModel
 from runner.language.connections import BUILT_IN
+from runner.language.fields import KINDS, field_types
 from runner.language.functions import FUNCTIONS
 from runner.language.load import NOT_YET, load_flow
 from runner.language.model import DoModel, FlowModel, HandOffStepModel, ReadModel, WaitModel
@@ -48,9 +50,14 @@ def problems_of(block: str) -> tuple[Problem, ...]:
         return load_settings(block, "amends.yaml", folder="x")[2]
     if block.startswith("# people.yaml"):
         return load_people(block, "people.yaml")[2]
-    if re.match(r"connector:|crm: \{", block):
+    if block.startswith("connector:"):
+        return kind_from_text(block, "billing.yaml")[1]
+    if block.startswith("crm: {"):
         return read(block, "x.yaml")[1]
-    return load_flow(whole_flow(block), "sample.yaml")[2]
+    flow, _, problems = load_flow(whole_flow(block), "sample.yaml")
+    assert flow is not None
+    field_types(flow.inputs)
+    return problems
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.split("\n")[0][:40])
@@ -76,6 +83,10 @@ MODELS = (FlowModel, ReadModel, DoModel, WaitModel, HandOffStepModel, OnFailureM
 def test_every_key_of_the_language_is_named(model: type[BaseModel]) -> None:
     missing = {key for key in fields(model) if not re.search(rf"(`|\b){key}(`|:|\b)", TEXT)}
     assert missing == set()
+
+
+def test_every_type_word_is_named() -> None:
+    assert {word for word in KINDS if word != "any" and f"`{word}`" not in TEXT} == set()
 
 
 def test_every_word_of_the_expressions_is_named() -> None:
