@@ -18,12 +18,14 @@ import pytest
 from packaging.markers import Marker
 
 import runner
-from tests.house import ROOT
+from tests.house import ROOT, imports, read_modules
 
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = SETTINGS["project"]
 NOT_YET = not (ROOT / "runner/cli/__init__.py").exists()
 HELP_SECONDS = 0.3
+NEVER_IMPORTED = {"tzdata"}
+"""Zone names for machines that have none: read by the standard library."""
 
 
 def run(*command: str | Path, folder: Path, **environment: str) -> str:
@@ -130,6 +132,18 @@ def test_every_dependency_is_constrained_to_one_version() -> None:
         assert name in pinned, f"{asked} has no line in constraints.txt"
         assert pinned[name].split("==")[1] == importlib.metadata.version(name)
         wanted += importlib.metadata.requires(name) or []
+
+
+def test_the_dependencies_are_what_is_imported() -> None:
+    modules = read_modules(ROOT, "runner", "connectors")
+    imported = {named.split(".")[0] for module in modules for _, named, _ in imports(module)}
+    offers = importlib.metadata.packages_distributions()
+    foreign = imported - set(sys.stdlib_module_names) - {"runner", "connectors", ""}
+    assert not [name for name in foreign if name not in offers]
+    used = {normal(offers[name][0]) for name in foreign}
+    declared = {normal(re.split(r"[^A-Za-z0-9._-]", each, maxsplit=1)[0]) for each in PROJECT["dependencies"]}
+    assert used - declared == set(), "imported, and not in pyproject.toml"
+    assert declared - used <= NEVER_IMPORTED, "in pyproject.toml, and not imported"
 
 
 def normal(name: str) -> str:
