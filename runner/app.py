@@ -35,6 +35,7 @@ from runner.store.sql import SqlStore, open_store
 PATIENCE = 600_000
 """ms that `follow` waits for a timer before it lets go."""
 LOCK_TRIES = 200
+MOST_BUNDLES = 200
 
 
 class Driver(Protocol):
@@ -61,10 +62,16 @@ class ProjectOutside:
         self._store = store
         self._secrets = Secrets(project.folder)
         self._connectors: dict[tuple[str, str], Connector] = {}
+        self._bundles: dict[str, Bundle] = {}
 
     def bundle(self, digest: str) -> Bundle:
         """The pinned bundle."""
-        return restore(digest, self._store.bundle(digest))
+        kept = self._bundles.get(digest)
+        if kept is None:
+            if len(self._bundles) >= MOST_BUNDLES:
+                self._bundles.clear()
+            kept = self._bundles[digest] = restore(digest, self._store.bundle(digest))
+        return kept
 
     def connector(self, bundle: Bundle, connection: str) -> Connector:
         """The connector as the bundle pins it, with the settings of today's connections.yaml. Raises SettingsError."""
@@ -231,7 +238,10 @@ class OwnDriver:
 
     async def start(self, flow: str, wish: Wish) -> Started:
         """Starts a run, or joins one."""
-        bundle = self._project.bundle(flow)
+        return await self.start_bundle(self._project.bundle(flow), wish)
+
+    async def start_bundle(self, bundle: Bundle, wish: Wish) -> Started:
+        """Starts a run of a flow that has been checked and pinned."""
         if self._project.settings.mode == "draft":
             wish = replace(wish, mode="draft")
         started = await start_run(self.store, bundle, wish, now=self._clock.now())

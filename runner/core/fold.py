@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from runner.contract import Json
 from runner.core import events as e
-from runner.core.state import Call, Disposition, Effect, Failure, HandOff, Scope, State, StepState, UndoState
+from runner.core.state import Call, Disposition, Effect, Failure, HandOff, Scope, State, StepState, UndoState, replace
 
 K = TypeVar("K")
 V = TypeVar("V")

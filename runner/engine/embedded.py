@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from runner.clock import Clock
 from runner.contract import Connector, Outcome, Request
 from runner.core import events as e
 from runner.core.fold import fold
-from runner.core.state import State
+from runner.core.state import State, replace
 from runner.engine.advance import Turn, advance, append_of, columns_of, frozen_request
 from runner.engine.perform import LATEST_START, outcome_event, perform, taken_over
 from runner.errors import SequenceConflict, StoreUnwritable
