@@ -158,7 +158,7 @@ class Client:
         """Sends one request within `limit` ms. `follow` allows redirects of a GET within the same origin."""
         progress = _Progress()
         _progress.set(progress)
-        host = urlsplit(wire.url).netloc
+        host = host_of(wire.url)
         try:
             async with asyncio.timeout(limit / 1000):
                 answer = await self._once(wire, fresh)
@@ -243,6 +243,14 @@ def redirect_target(url: str, answer: Answer) -> str | None:
         return urljoin(url, location)
     except ValueError:
         return None
+
+
+def host_of(url: str) -> str:
+    """Host and port of a URL for sentences, without user and password."""
+    try:
+        return urlsplit(url).netloc.rpartition("@")[2]
+    except ValueError:
+        return ""
 
 
 def same_origin(one: str, other: str) -> bool:

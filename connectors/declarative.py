@@ -135,7 +135,6 @@ def _secret(name: str, setting: str, value: Json, model: ConnectorModel) -> Json
 
 def declared(name: str, model: ActionModel) -> Action:
     """What the engine is told about an action of a file."""
-    retry = model.retry
     return Action(
         name=name,
         title=model.title or "",
@@ -149,16 +148,22 @@ def declared(name: str, model: ActionModel) -> Action:
         undo=Undo(action=model.undo.action, with_=model.undo.with_ or {}) if model.undo is not None else None,
         cannot_undo=model.cannot_undo or "",
         sample=model.sample,
-        retry=None
-        if retry is None
-        else Retry(
-            tries=retry.tries or (5 if model.reads else 4),
-            pause=duration(retry.pause).ms if retry.pause else (1_000 if model.reads else 10_000),
-            growth=retry.growth or "double",
-            longest=duration(retry.longest).ms if retry.longest else (60_000 if model.reads else 300_000),
-            never_on=frozenset(retry.never_on or ()),
-        ),
+        retry=_retry(model),
         timeout=duration(model.timeout).ms if model.timeout else 30_000,
+    )
+
+
+def _retry(model: ActionModel) -> Retry | None:
+    if model.retry is None:
+        return None
+    said = model.retry.model_dump(exclude_none=True)
+    tries, pause, longest = (5, "1 s", "1 min") if model.reads else (4, "10 s", "5 min")
+    return Retry(
+        tries=said.get("tries", tries),
+        pause=duration(said.get("pause", pause)).ms,
+        growth=said.get("growth", "double"),
+        longest=duration(said.get("longest", longest)).ms,
+        never_on=frozenset(said.get("never_on", ())),
     )
 
 

@@ -42,7 +42,7 @@ SEND = Action(
     title="Sends a mail. Several addresses in `to` are one mail and one outcome each.",
     effect="once",
     input={
-        "to": "text",
+        "to": "any",
         "subject": "text or empty",
         "text": "text or empty",
         "html": "text or empty",
@@ -92,8 +92,6 @@ class EmailKind:
             "allow_private": "yes_no or empty",
             "allow_insecure": "yes_no or empty",
             "ca": "text or empty",
-            "rate": "text or empty",
-            "at_once": "integer or empty",
         }
 
     def actions(self) -> Mapping[str, Action]:

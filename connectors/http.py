@@ -51,11 +51,11 @@ _INPUT: Mapping[str, Json] = {
     "url": "text",
     "query": "record or empty",
     "headers": "record or empty",
+    "json": "any or empty",
     "form": "record or empty",
     "text": "text or empty",
     "success": "text or empty",
 }
-_FREE = frozenset({"json"})
 _OUTPUT: Mapping[str, Json] = {"status": "integer", "headers": "record", "text": "text"}
 _TITLES = {
     "get": "Asks a URL",
@@ -123,7 +123,6 @@ def _actions(effect: Effect, life: int) -> dict[str, Action]:
             key_life=0 if reads else life,
             input={**_INPUT, "method": "text"} if name == "request" else _INPUT,
             output={"found": "yes_no", **_OUTPUT} if reads else _OUTPUT,
-            open_input=True,
             open_output=True,
             sample=None if reads else {"status": 200, "headers": {}, "text": "", "json": None},
         )
@@ -199,10 +198,6 @@ class _Http:
             raise RequestError(f'{self._service.name} has no action "{action}"; it has {", ".join(self._declared)}')
         if purpose in ("find", "lookup", "undo_lookup"):
             raise RequestError(f"{self._service.name} cannot be asked by a key; that takes a connector of its own")
-        unknown = [name for name in input if name not in declared.input and name not in _FREE]
-        if unknown:
-            known = ", ".join([*declared.input, *_FREE])
-            raise RequestError(f'{action} has no field "{unknown[0]}"; its fields: {known}')
         given = checked_input(declared, input)
         method = _method(action, given)
         headers = {**self._headers, **rendered_headers(given["headers"] or {})}

@@ -19,8 +19,6 @@ COMMON_SETTINGS: Mapping[str, Json] = {
     "origin": "text or empty",
     "allow_private": "yes_no or empty",
     "ca": "text or empty",
-    "rate": "text or empty",
-    "at_once": "integer or empty",
 }
 """What every connection to an HTTP service may say. `ca` is a file of certificates to trust beside the usual ones."""
 
