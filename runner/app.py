@@ -62,6 +62,7 @@ class ProjectOutside:
         self._store = store
         self._secrets = Secrets(project.folder)
         self._connectors: dict[tuple[str, str], Connector] = {}
+        self._pinned: dict[tuple[str, str], Connector] = {}
         self._bundles: dict[str, Bundle] = {}
 
     def bundle(self, digest: str) -> Bundle:
@@ -75,8 +76,14 @@ class ProjectOutside:
 
     def connector(self, bundle: Bundle, connection: str) -> Connector:
         """The connector as the bundle pins it, with the settings of today's connections.yaml. Raises SettingsError."""
+        known = self._connectors.get((bundle.digest, connection))
+        if known is None:
+            known = self._connectors[bundle.digest, connection] = self._connect(bundle, connection)
+        return known
+
+    def _connect(self, bundle: Bundle, connection: str) -> Connector:
         name, text = bundle.connector(connection)
-        known = self._connectors.get((connection, text))
+        known = self._pinned.get((connection, text))
         if known is None:
             line = self._project.connections.by_name.get(connection)
             if line is None:
@@ -92,7 +99,7 @@ class ProjectOutside:
                     f'the connector "{name}" of connection "{connection}" is not installed here any more'
                 )
             known = kind.connect(connection, line.settings, self)
-            self._connectors[(connection, text)] = known
+            self._pinned[connection, text] = known
         return known
 
     def secret(self, name: str) -> str:
@@ -109,7 +116,7 @@ class ProjectOutside:
 
     async def close(self) -> None:
         """Closes every connection."""
-        for connector in self._connectors.values():
+        for connector in self._pinned.values():
             await connector.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
@@ -40,6 +41,7 @@ def shown(at: int, zone: str = "UTC") -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S} {offset[:3]}:{offset[3:]}"
 
 
+@lru_cache(maxsize=4096)
 def iso(at: int, zone: str = "UTC") -> str:
     """`at` as ISO 8601 text with offset, to the second: the form dates have inside expressions."""
     return datetime.fromtimestamp(at // 1000, tz=UTC).astimezone(ZoneInfo(zone)).isoformat()

@@ -133,7 +133,7 @@ class Embedded:
     # -- workers --
 
     async def _work(self) -> None:
-        while True:
+        while not self._is_stopping:
             run = await self._ready.get()
             self._queued.discard(run)
             self._driving.add(run)
@@ -201,13 +201,10 @@ class Embedded:
         try:
             while True:
                 turn = await self._turn(driven, reported)
-                reported = ()
-                written = await self._start_calls(driven, turn)
-                if written:
-                    continue
-                if not driven.calls:
+                answered = await self._start_calls(driven, turn)
+                if answered is None and not driven.calls:
                     break
-                reported = await self._outcomes(driven)
+                reported = await self._outcomes(driven) if answered is None else answered
         finally:
             for task in driven.calls:
                 task.cancel()
@@ -282,21 +279,28 @@ class Embedded:
         self._tell(driven.run, turn)
         return turn
 
-    async def _start_calls(self, driven: _Driven, turn: Turn) -> bool:
-        """Starts what was intended. True when an action on our own tables was carried out and recorded already."""
+    async def _start_calls(self, driven: _Driven, turn: Turn) -> tuple[e.Event, ...] | None:
+        """Starts what was intended. Answers what is to be reported now, or None where calls are awaited (or none made).
+
+        A call that is alone is made here, without a task of its own; actions on our own tables are carried out and
+        recorded here.
+        """
         committed = self._clock.monotonic()
-        has_written = False
+        is_alone = len(turn.intents) == 1 and not driven.calls
+        reported: tuple[e.Event, ...] | None = None
         for intent in turn.intents:
-            connection, _, _ = intent.action.partition(".")
             if driven.bundle.actions[intent.action].own and intent.purpose in ("do", "read", "undo"):
                 await self._carry_out(driven, intent)
-                has_written = True
+                reported = ()
                 continue
             request = Request(body=frozen_request(driven.state, intent), hash=intent.request_hash)
-            connector = self._outside.connector(driven.bundle, connection)
-            task = asyncio.create_task(self._send(connector, intent, request, committed))
-            driven.calls[task] = intent
-        return has_written
+            connector = self._outside.connector(driven.bundle, intent.action.partition(".")[0])
+            sending = self._send(connector, intent, request, committed)
+            if is_alone:
+                outcome = await sending
+                return (outcome_event(intent, outcome, self._now(driven.state)),)
+            driven.calls[asyncio.create_task(sending)] = intent
+        return reported
 
     async def _send(self, connector: Connector, intent: e.CallIntended, request: Request, committed: int) -> Outcome:
         if self._clock.monotonic() - committed > LATEST_START:
