@@ -1,0 +1,219 @@
+"""Every example runs against real servers: when all is well, and when something fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runner.app import Amends
+from runner.core.state import State
+from tests.flows.stage import FLOWS, Stage, project_of, staged
+from tests.support.says import DROP_AFTER, refused
+from tests.support.smtp_service import SmtpScript
+
+SETTINGS = {"amends.yaml", "people.yaml", "connections.yaml"}
+EXAMPLES = sorted(path.stem for path in FLOWS.glob("*.yaml") if path.name not in SETTINGS)
+
+INVOICE = {"customer": "Kato & Co", "email": "kato@customer.test", "amount": 5500, "status": "open"}
+PAYMENT = {"order": "order-7", "amount": 80000, "status": "paid"}
+REFUND = {
+    "request": "RQ-1",
+    "payment": "pay-1",
+    "email": "mori@customer.test",
+    "amount": 3000,
+    "reason": "broken\non arrival",
+}
+ORDER = {"number": "00123", "sku": "cup", "quantity": 3}
+SUPPLIER = {"name": " Ito Tea ", "tax_number": "0012", "email": "ito@tea.test", "newsletter": True}
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with staged(tmp_path / "flows") as ready:
+        yield ready
+
+
+def state_of(stage: Stage, run: str) -> State:
+    amends = Amends(project_of(stage.folder))
+    try:
+        return amends.state(run)[1]
+    finally:
+        amends.close()
+
+
+def test_every_example_is_tried_here() -> None:
+    assert [*EXAMPLES] == [
+        "invoice_reminder",
+        "refund_request",
+        "signup_to_paid",
+        "stock_order",
+        "supplier_onboarding",
+    ]
+
+
+@pytest.mark.parametrize("flow", EXAMPLES)
+def test_the_check_has_nothing_to_say(flow: str) -> None:
+    project = project_of(FLOWS)
+    assert project.problems() == ()
+    assert project.check(flow)[0].problems == ()
+
+
+# --- invoice_reminder ----------------------------------------------------------------------------------------------
+
+
+def test_an_open_invoice_is_reminded_once_and_noted(stage: Stage) -> None:
+    stage.shop.world.put("/invoices/INV-1", INVOICE)
+    first = stage.run("invoice_reminder", {"invoice": "INV-1"})
+    again = stage.run("invoice_reminder", {"invoice": "INV-1"})
+    assert (first.status, first.run) == ("succeeded", again.run)
+    assert stage.subjects() == ["Your invoice INV-1 is open"]
+    assert "Perhaps it was overlooked" in stage.mail.mails[0].text
+    assert state_of(stage, first.run).outputs == {"reminded": True}
+    last = stage.run("invoice_reminder", {"invoice": "INV-1", "level": "last"})
+    assert last.run != first.run
+    assert "seven days" in stage.mail.mails[1].text
+
+
+def test_a_paid_invoice_is_never_reminded(stage: Stage) -> None:
+    stage.shop.world.put("/invoices/INV-1", {**INVOICE, "status": "paid"})
+    run = stage.run("invoice_reminder", {"invoice": "INV-1"})
+    assert (run.status, stage.subjects()) == ("succeeded", [])
+    assert state_of(stage, run.run).outputs == {"reminded": False}
+
+
+def test_an_unknown_invoice_goes_to_a_person(stage: Stage) -> None:
+    run = stage.run("invoice_reminder", {"invoice": "INV-9"})
+    assert (run.status, stage.subjects()) == ("needs_person", [])
+
+
+# --- refund_request ------------------------------------------------------------------------------------------------
+
+
+def test_a_small_refund_goes_by_itself(stage: Stage) -> None:
+    stage.shop.world.put("/payments/pay-1", PAYMENT)
+    stage.shop.world.put("/orders/order-7", {})
+    run = stage.run("refund_request", REFUND)
+    assert run.status == "succeeded"
+    assert stage.made("/refunds") == ["POST /refunds"]
+    note = stage.shop.world.record("/orders/order-7")
+    assert note is not None
+    assert note["note"] == "Refund refunds-1 of 3,000 JPY, broken on arrival"
+    assert stage.subjects() == ["Your refund of 3,000 JPY"]
+
+
+def test_a_refund_whose_answer_is_lost_is_paid_once(stage: Stage) -> None:
+    stage.shop.world.put("/payments/pay-1", PAYMENT)
+    stage.shop.world.put("/orders/order-7", {})
+    stage.shop.script("POST /refunds", DROP_AFTER)
+    assert stage.run("refund_request", REFUND).status == "succeeded"
+    assert stage.made("/refunds") == ["POST /refunds"]
+
+
+def test_a_large_refund_waits_for_finance(stage: Stage) -> None:
+    stage.shop.world.put("/payments/pay-1", PAYMENT)
+    run = stage.run("refund_request", {**REFUND, "amount": 60000})
+    assert (run.status, stage.made("/refunds")) == ("needs_person", [])
+
+
+def test_a_note_that_is_refused_does_not_ask_the_money_back(stage: Stage) -> None:
+    stage.shop.world.put("/payments/pay-1", PAYMENT)
+    run = stage.run("refund_request", REFUND)  # there is no order to note it on
+    assert run.status == "succeeded"
+    assert state_of(stage, run.run).outputs == {"refund": "refunds-1", "noted": False}
+
+
+def test_a_customer_who_cannot_be_told_leaves_the_refund_to_a_person(stage: Stage) -> None:
+    stage.shop.world.put("/payments/pay-1", PAYMENT)
+    stage.shop.world.put("/orders/order-7", {})
+    stage.mail.tell(SmtpScript(replies={"mori@customer.test": "550 5.1.1 gone"}))
+    run = stage.run("refund_request", REFUND)
+    assert run.status == "needs_person"
+    assert stage.made("/refunds") == ["POST /refunds"]
+    note = stage.shop.world.record("/orders/order-7")
+    assert note is not None
+    assert note["note"].startswith("The refund is in doubt, ")
+
+
+# --- stock_order ---------------------------------------------------------------------------------------------------
+
+
+def test_an_order_is_reserved_written_and_shipped(stage: Stage) -> None:
+    stage.shop.world.put("/items/cup", {"label": "Cup", "left": 10})
+    run = stage.run("stock_order", ORDER)
+    assert run.status == "succeeded"
+    assert [each.path for each in stage.shop.world.effects] == ["/reservations", "/orders", "/shipments"]
+    assert stage.shop.world.effects[1].body["number"] == "00123"
+
+
+def test_a_refused_shipment_frees_the_stock_and_sets_the_order_aside(stage: Stage) -> None:
+    stage.shop.world.put("/items/cup", {"label": "Cup", "left": 10})
+    stage.shop.script("POST /shipments", refused(409, "the warehouse is closed"))
+    run = stage.run("stock_order", ORDER)
+    assert run.status == "compensated"
+    assert stage.made("/reservations") == ["POST /reservations", "POST /reservations/reservations-1/free"]
+    assert stage.made("/shipments") == []
+    amends = Amends(project_of(stage.folder))
+    aside = amends.store.quarantined()
+    amends.close()
+    assert [(each.record, each.run) for each in aside] == [("order", run.run)]
+
+
+def test_a_shipment_whose_answer_is_lost_is_never_sent_again(stage: Stage) -> None:
+    stage.shop.world.put("/items/cup", {"label": "Cup", "left": 10})
+    stage.shop.script("POST /shipments", DROP_AFTER)
+    assert stage.run("stock_order", ORDER).status == "needs_person"
+    assert stage.made("/shipments") == ["POST /shipments"]
+
+
+def test_an_order_that_is_there_already_is_used_and_not_set_aside(stage: Stage) -> None:
+    stage.shop.world.put("/items/cup", {"label": "Cup", "left": 10})
+    stage.shop.world.put("/orders/by-hand", {"number": "00123"})
+    stage.shop.script("POST /shipments", refused(409))
+    assert stage.run("stock_order", ORDER).status == "compensated"
+    assert stage.made("/orders") == []
+    amends = Amends(project_of(stage.folder))
+    aside = amends.store.quarantined()
+    amends.close()
+    assert list(aside) == []
+
+
+@pytest.mark.parametrize("left", [2, None])
+def test_too_little_stock_goes_to_a_person(stage: Stage, left: int | None) -> None:
+    if left is not None:
+        stage.shop.world.put("/items/cup", {"label": "Cup", "left": left})
+    assert stage.run("stock_order", ORDER).status == "needs_person"
+    assert stage.shop.world.effects == []
+
+
+# --- supplier_onboarding -------------------------------------------------------------------------------------------
+
+
+def test_the_draft_sends_nothing(stage: Stage) -> None:
+    assert stage.run("supplier_onboarding", SUPPLIER).status == "drafted"
+    assert stage.shop.world.effects == []
+
+
+def test_a_supplier_is_set_up_when_the_flow_is_live(stage: Stage) -> None:
+    stage.change("supplier_onboarding.yaml", "mode: draft", "mode: live")
+    run = stage.run("supplier_onboarding", SUPPLIER)
+    assert run.status == "succeeded"
+    assert [each.path for each in stage.shop.world.effects] == ["/suppliers", "/subscriptions", "/portal_accounts"]
+
+
+def test_a_refused_newsletter_is_no_failure_and_a_refused_portal_is_one(stage: Stage) -> None:
+    stage.change("supplier_onboarding.yaml", "mode: draft", "mode: live")
+    stage.shop.script("POST /subscriptions", refused(422))
+    stage.shop.script("POST /portal_accounts", refused(422, "this address is blocked"))
+    run = stage.run("supplier_onboarding", SUPPLIER)
+    assert run.status == "compensated"
+    assert stage.made("/") == ["POST /suppliers", "POST /suppliers/suppliers-1/blocked"]
+
+
+def test_a_supplier_we_know_is_found_and_never_blocked(stage: Stage) -> None:
+    stage.change("supplier_onboarding.yaml", "mode: draft", "mode: live")
+    stage.shop.world.put("/suppliers/s-1", {"name": "Ito Tea", "tax_number": "0012"})
+    stage.shop.script("POST /portal_accounts", refused(422))
+    run = stage.run("supplier_onboarding", {**SUPPLIER, "newsletter": False})
+    assert (run.status, stage.made("/")) == ("compensated", [])
