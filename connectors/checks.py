@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from connectors.auth import faults as auth_faults
 from connectors.auth import is_header_name, named_values
 from connectors.model import METHODS, ActionModel, ConnectorModel, FindModel, LookupModel, RequestModel
+from connectors.rendering import lone_name
 from connectors.service import COMMON_SETTINGS
-from runner.contract import Json, missing
+from runner.contract import Json, missing, optional
 from runner.errors import Problem
 from runner.language.expressions import faults, names
 from runner.language.markers import Marker, pieces
@@ -289,6 +290,7 @@ def _expressions_are_in_the_language(at: Subject) -> Iterator[Problem]:
             yield problem_at(at.source.file, place, "FL007", fault.what, fault.hint)
         yield from _clock_problems(at, full, text)
         yield from _name_problems(at, path, text)
+        yield from _missing_problems(at, path, text)
         if path[-1] in ("success", "when", "count") and not _is_one_marker(text):
             what = f'"{path[-1]}" must be one expression'
             yield at.source.problem("FL103", full, what, f"{path[-1]}: ${{{{ {text.strip()[:60]} }}}}")
@@ -320,6 +322,25 @@ def _name_problems(at: Subject, path: Path, text: str) -> Iterator[Problem]:
         if known is not None and len(use.path) > 1 and use.path[1] not in known:
             what = f'there is no {root} "{use.path[1]}"'
             yield problem_at(at.source.file, place, "FL101", what, did_you_mean(use.path[1], known, f"{root} has"))
+
+
+def _missing_problems(at: Subject, path: Path, text: str) -> Iterator[Problem]:
+    """An optional field inside a text or an undo would have no value there; alone in a request it is left out."""
+    if path[-1] == "say" or (set(path) & {"query", "json", "form", "headers"} and lone_name(text)):
+        return
+    optionals = {name for name, kind in (at.action.input or {}).items() if optional(kind)}
+    for use in names(text):
+        if (
+            path[0] != "find"
+            and use.path[0] == "input"
+            and not use.guarded
+            and use.path[1:2]
+            and use.path[1] in optionals
+        ):
+            place = at.source.inside((*at.path, *path), use.offset, use.length)
+            what = f'"{use.path[1]}" may be empty, and then there is no value here'
+            hint = f"write {'.'.join(use.path)} | default(…), or make the field required"
+            yield problem_at(at.source.file, place, "FL102", what, hint)
 
 
 def _reach(at: Subject, path: Path) -> dict[str, tuple[str, ...] | None]:

@@ -7,6 +7,7 @@ field that was not given) is left out of query, JSON, form and headers; a `null`
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
@@ -21,6 +22,8 @@ from runner.language.types import check_fields
 from runner.language.values import as_text, number_text
 
 ZONE = "UTC"
+_LONE_NAME = re.compile(r"^\s*\$\{\{\s*(input|connection)\.([A-Za-z]\w*)\s*\}\}\s*$")
+
 NOW = 0
 """Connector files have no clock: the check refuses now() and today()."""
 
@@ -48,13 +51,24 @@ def answered(value: Json, scope: Mapping[str, Json]) -> Json:
 
 
 def filled(value: Json, scope: Mapping[str, Json]) -> Json:
-    """Like `answered`, and map entries whose marker answers nothing are left out."""
+    """Like `answered`, but what is `left_out` does not appear."""
     if isinstance(value, Mapping):
-        found = {key: filled(item, scope) for key, item in value.items()}
-        return {key: item for key, item in found.items() if item is not None or value[key] is None}
+        return {key: filled(item, scope) for key, item in value.items() if not is_left_out(item, scope)}
     if isinstance(value, list):
-        return [filled(item, scope) for item in value]
+        return [filled(item, scope) for item in value if not is_left_out(item, scope)]
     return answered(value, scope)
+
+
+def lone_name(value: Json) -> tuple[str, str] | None:
+    """(root, name) where a value is one marker with one name: `${{ input.note }}`."""
+    match = _LONE_NAME.match(value) if isinstance(value, str) else None
+    return (match[1], match[2]) if match else None
+
+
+def is_left_out(value: Json, scope: Mapping[str, Json]) -> bool:
+    """Whether the value is the lone name of an optional field or setting that was not given."""
+    name = lone_name(value)
+    return name is not None and isinstance(scope.get(name[0]), Mapping) and scope[name[0]].get(name[1], "") is None
 
 
 def path_of(template: str, scope: Mapping[str, Json]) -> str:
@@ -70,8 +84,8 @@ def path_of(template: str, scope: Mapping[str, Json]) -> str:
 
 def _path_value(marker: Marker, scope: Mapping[str, Json]) -> str:
     name = marker.source.strip()
-    value = answered(f"${{{{{marker.source}}}}}", scope)
-    text = "" if value is None else as_text(value)
+    marked = f"${{{{{marker.source}}}}}"
+    text = "" if is_left_out(marked, scope) else as_text(answered(marked, scope))
     if not text.strip() or text in (".", ".."):
         shown = f'"{text}"' if text else "empty"
         raise RequestError(f"{name} is {shown}, which cannot stand in a path")
