@@ -1,8 +1,8 @@
 """What goes into the store and what comes out: the shapes, and the obligations of whoever implements `Store`.
 
-One writer, group commit. Every `await` below returns after COMMIT (synchronous FULL) or raises, and then nothing of that
-one write has happened; other writes of the same group are not touched by it. Readers use connections of their own and
-never block the writer. Times are ms since the epoch.
+One writer, group commit. Every `await` below returns after COMMIT (synchronous FULL) or raises, and then nothing of
+that one write has happened; other writes of the same group are not touched by it. Readers use connections of their own
+and never block the writer. Times are ms since the epoch.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Append:
 
     Refused with SequenceConflict unless the run stands at `seq` and `fence` is the engine's current fence; refused with
     RecordIsHeld if `free_record` is held by another run. `events` may be empty (columns alone change).
-    RecordHeld / RecordReleased events among `events` write and delete the row of the holds table in the same transaction;
+    RecordHeld / RecordReleased events among `events` write and delete rows of the holds table in the same transaction;
     RecordQuarantined writes the quarantine list. `previous_hash` is the chain's end the caller knows (from `LogEnd`).
     """
 
@@ -228,6 +228,21 @@ class EffectView:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class QuarantineView:
+    """One record that was set aside. `status`: set_aside, released, discarded. `answered_by`: person or `run <id>`."""
+
+    run: str
+    record: str
+    step: str
+    reason: str
+    content: Mapping[str, Json]
+    status: str
+    at: int
+    answered_by: str
+    answered_at: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ChainFault:
     """Where a chain does not hold. `seq` 0 = the run as a whole."""
 
@@ -326,6 +341,9 @@ class Store(Protocol):
 
     def handoffs(self, *, run: str = "", open_only: bool = True) -> Sequence[HandOffView]:
         """Hand-offs, oldest first."""
+
+    def quarantined(self, *, open_only: bool = True) -> Sequence[QuarantineView]:
+        """The quarantine list, oldest first."""
 
     def verify(self, run: str = "") -> Sequence[ChainFault]:
         """Checks the chain of one run, or of all and `_site`; empty when all hold."""

@@ -1,0 +1,113 @@
+"""Values too large for the log: files named by their content, `.amends/artifacts/ab/<sha256>`.
+
+A file is synced, and its folder too, before the event that names it is written. `fit` cuts what must stay inline: the
+output of a call that changes something is never a file that could be missing when it is to be undone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from runner.contract import Json, canonical
+from runner.core.events import CallApplied, CallSettled, Event, payload
+from runner.errors import NotFound, StoreCorrupt
+from runner.store.anchor import sync_folder, write_synced
+
+LIMIT = 64 * 1024
+"""Bytes of a payload that the log itself carries."""
+
+WRITING = frozenset({"do", "undo"})
+_NAME = re.compile(r"[0-9a-f]{64}")
+_ROOM_FOR_THE_REST = 8 * 1024
+_CUTS = ((8_000, 400), (2_000, 100), (500, 50), (100, 20), (40, 8), (20, 3), (0, 0))
+
+
+class Artifacts:
+    """The files of one project. `place` is the state folder."""
+
+    def __init__(self, place: Path) -> None:
+        self.root = place / "artifacts"
+
+    def put(self, data: bytes) -> str:
+        """Keeps the bytes and returns their digest, once file and folders are on the disk. Raises OSError."""
+        digest = hashlib.sha256(data).hexdigest()
+        path = self._path(digest)
+        if self._stands(path, digest):
+            return digest
+        if not path.parent.is_dir():
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sync_folder(self.root)
+            sync_folder(self.root.parent)
+        write_synced(path, data)
+        return digest
+
+    def get(self, digest: str) -> bytes:
+        """The bytes. Raises NotFound, or StoreCorrupt when they are no longer what they were."""
+        path = self._path(digest)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            raise NotFound(f"the stored file {digest} is not there; restore {path} from a backup") from None
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise StoreCorrupt(f"the stored file {path} was changed or is damaged; restore it from a backup")
+        return data
+
+    def _path(self, digest: str) -> Path:
+        if not _NAME.fullmatch(digest):
+            raise NotFound(f"{digest[:80]!r} does not name a stored file: its name is a SHA-256 in hexadecimal")
+        return self.root / digest[:2] / digest
+
+    def _stands(self, path: Path, digest: str) -> bool:
+        try:
+            return hashlib.sha256(path.read_bytes()).hexdigest() == digest
+        except OSError:
+            return False
+
+
+def fit(event: Event) -> Event:
+    """The event with an output that fits the log, where the output must stay inline; else the event itself.
+
+    The state is folded from what is stored, so whoever folds an outcome before it is read back folds `fit(outcome)`.
+    Short values (ids, amounts, dates) survive; long texts and lists are cut, and a note says so.
+    """
+    if not isinstance(event, CallApplied | CallSettled) or event.purpose not in WRITING:
+        return event
+    try:
+        size = len(canonical(payload(event)))
+    except (ValueError, TypeError):
+        return event
+    if size <= LIMIT:
+        return event
+    note = f"output cut to fit the log: it was {size:,} bytes"
+    if isinstance(event, CallApplied):
+        return replace(event, output=_cut_to_fit(event.output), note=note)
+    return replace(event, output=_cut_to_fit(event.output), summary=note)
+
+
+def _cut_to_fit(output: Mapping[str, Json]) -> dict[str, Json]:
+    for letters, items in _CUTS:
+        smaller = {name: _cut(value, letters, items) for name, value in output.items()}
+        if len(canonical(smaller)) <= LIMIT - _ROOM_FOR_THE_REST:
+            return smaller
+    kept: dict[str, Json] = {}
+    room = LIMIT - _ROOM_FOR_THE_REST
+    for name, value in output.items():
+        room -= len(canonical({name: _cut(value, 0, 0)})) + 1
+        if room < 0:
+            break
+        kept[name] = _cut(value, 0, 0)
+    return kept
+
+
+def _cut(value: Json, letters: int, items: int) -> Json:
+    if isinstance(value, str):
+        return value if len(value) <= max(letters, 200) else f"{value[:letters]}… (cut, it had {len(value):,} letters)"
+    if isinstance(value, list):
+        return [_cut(item, letters, items) for item in value[:items]]
+    if isinstance(value, Mapping):
+        return {name: _cut(item, letters, items) for name, item in list(value.items())[:items]}
+    return value

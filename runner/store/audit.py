@@ -1,0 +1,170 @@
+"""Checking every chain, and handing a run's log to somebody who trusts neither us nor our database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import Connection, exists, select, tuple_
+
+from runner.core.events import Checkpoint
+from runner.errors import NotFound, StoreCorrupt
+from runner.store.artifacts import Artifacts
+from runner.store.facts import ChainFault
+from runner.store.log import SITE, ChainCheck, StoredRow, decode, first_hash, points_elsewhere
+from runner.store.tables import log, meta, payloads, runs
+from runner.store.views import STORED, Views, stored_row
+
+_PAGE = 400
+HOW = (
+    "hash = SHA-256 of: previous hash, digest, seq, at, type, then run, step and external_id each as length:text, one "
+    "a line. digest = SHA-256(salt + data). The hash before the first entry is the SHA-256 of the run id. An entry "
+    "without data was erased; its digest remains."
+)
+
+
+class Audit(Views):
+    """Views, and the means to prove them."""
+
+    def verify(self, run: str = "") -> Sequence[ChainFault]:
+        """The first fault of every chain that does not hold; of one run, or of all and `_site`. Raises NotFound."""
+        with self._read() as connection:
+            if run == SITE:
+                return _found([self._check_site(connection)])
+            if run:
+                return self._verify_one(connection, run)
+            faults = [self._check_site(connection)]
+            for page in _pages(connection):
+                faults += self._check_page(connection, page)
+            faults += _strays(connection)
+            faults += _checkpoints(connection, self.artifacts)
+            return _found(faults)
+
+    def _verify_one(self, connection: Connection, run: str) -> Sequence[ChainFault]:
+        row = connection.execute(select(runs.c.seq, runs.c.head).where(runs.c.run_id == run)).first()
+        if row is None:
+            raise NotFound(f"there is no run {run}")
+        return _found([*self._check_page(connection, {run: (row.seq, row.head)}), *_strays(connection, run)])
+
+    def _check_site(self, connection: Connection) -> ChainFault | None:
+        end = connection.execute(select(meta.c.site_seq, meta.c.site_head)).one()
+        return self._check_page(connection, {SITE: (end.site_seq, end.site_head)})[0]
+
+    def _check_page(self, connection: Connection, page: Mapping[str, tuple[int, str]]) -> list[ChainFault | None]:
+        checks = {run: ChainCheck(run) for run in page}
+        rows = connection.execution_options(yield_per=500).execute(
+            STORED.where(log.c.run_id.in_(list(page))).order_by(log.c.run_id, log.c.seq)
+        )
+        for run, mine in groupby(rows, key=lambda row: str(row.run_id)):
+            check = checks[run]
+            for found in mine:
+                row = stored_row(found)
+                check.follow(row)
+                if check.fault is None:
+                    check.fault = _artifact_fault(self.artifacts, run, row)
+        return [checks[run].end(seq, head) for run, (seq, head) in page.items()]
+
+    def export(self, run: str) -> dict[str, Any]:
+        """An evidence pack of one run: JSON that `log.check_pack` (or anybody who reads `how`) can verify alone."""
+        with self._read() as connection:
+            head = connection.execute(select(runs).where(runs.c.run_id == run)).first()
+            if head is None:
+                raise NotFound(f"there is no run {run}")
+            rows = [
+                stored_row(row) for row in connection.execute(STORED.where(log.c.run_id == run).order_by(log.c.seq))
+            ]
+            database = connection.execute(select(meta.c.database_id)).scalar_one()
+        return {
+            "format": "amends-evidence-1",
+            "how": HOW,
+            "database": database,
+            "first_hash": first_hash(run),
+            "run": dict(head._mapping),
+            "log": [asdict(row) for row in rows],
+            "artifacts": dict(self._named_artifacts(rows)),
+            "effects": [asdict(effect) for effect in self.effects(run)],
+            "handoffs": [asdict(handoff) for handoff in self.handoffs(run=run, open_only=False)],
+            "bundle": dict(self._bundle_if_kept(head.bundle)),
+        }
+
+    def _bundle_if_kept(self, digest: str) -> Mapping[str, str]:
+        try:
+            return self.bundle(digest)
+        except NotFound:
+            return {}
+
+    def _named_artifacts(self, rows: Sequence[StoredRow]) -> Iterator[tuple[str, str]]:
+        for row in rows:
+            if row.data is not None and points_elsewhere(row.data):
+                digest = json.loads(row.data)["artifact"]
+                yield digest, self.artifacts.get(digest).decode()
+
+
+def _found(faults: Sequence[ChainFault | None]) -> list[ChainFault]:
+    return [fault for fault in faults if fault is not None]
+
+
+def _pages(connection: Connection) -> Iterator[dict[str, tuple[int, str]]]:
+    last = ""
+    while True:
+        rows = connection.execute(
+            select(runs.c.run_id, runs.c.seq, runs.c.head)
+            .where(runs.c.run_id > last)
+            .order_by(runs.c.run_id)
+            .limit(_PAGE)
+        ).all()
+        if not rows:
+            return
+        yield {row.run_id: (row.seq, row.head) for row in rows}
+        last = rows[-1].run_id
+
+
+def _artifact_fault(artifacts: Artifacts, run: str, row: StoredRow) -> ChainFault | None:
+    if row.data is None or not points_elsewhere(row.data):
+        return None
+    try:
+        artifacts.get(json.loads(row.data)["artifact"])
+    except (NotFound, StoreCorrupt) as fault:
+        return ChainFault(run=run, seq=row.seq, what=f"the content of entry {row.seq} cannot be read: {fault}")
+    return None
+
+
+def _strays(connection: Connection, run: str = "") -> list[ChainFault]:
+    """Rows that belong to no log: entries of a run that is not there, payloads without an entry."""
+    known = exists().where(runs.c.run_id == log.c.run_id)
+    lost = select(log.c.run_id).where(~known, log.c.run_id != SITE).distinct()
+    entry = exists().where(log.c.run_id == payloads.c.run_id, log.c.seq == payloads.c.seq)
+    loose = select(payloads.c.run_id, payloads.c.seq).where(~entry)
+    if run:
+        loose = loose.where(payloads.c.run_id == run)
+        lost = lost.where(log.c.run_id == run)
+    faults = [
+        ChainFault(run=name, seq=0, what=f"there is a log of run {name}, and the run is not in the list of runs")
+        for name in connection.execute(lost).scalars()
+    ]
+    return faults + [
+        ChainFault(run=row.run_id, seq=row.seq, what=f"there is a content for entry {row.seq}, which is missing")
+        for row in connection.execute(loose)
+    ]
+
+
+def _checkpoints(connection: Connection, artifacts: Artifacts) -> Iterator[ChainFault]:
+    """Compares the heads that checkpoints remember: finds a whole run or the end of one gone."""
+    told: set[str] = set()
+    rows = connection.execute(STORED.where(log.c.run_id == SITE, log.c.type == "Checkpoint").order_by(log.c.seq)).all()
+    for row in rows:
+        event = decode(stored_row(row))
+        if not isinstance(event, Checkpoint):
+            continue
+        heads: dict[str, list[Any]] = event.data["heads"]
+        pairs = [(run, seq) for run, (seq, _) in heads.items()]
+        asked = select(log.c.run_id, log.c.hash).where(tuple_(log.c.run_id, log.c.seq).in_(pairs))
+        there = {found.run_id: found.hash for found in connection.execute(asked)}
+        for run, (seq, head) in heads.items():
+            if there.get(run) != head and run not in told:
+                told.add(run)
+                what = f"entry {seq} is missing or not the one that checkpoint {row.seq} remembers"
+                yield ChainFault(run=run, seq=seq, what=what)

@@ -1,0 +1,54 @@
+"""Which tables a database has: made anew, brought up to date, or refused."""
+
+from __future__ import annotations
+
+import importlib
+import uuid
+
+from sqlalchemy import Connection, Engine, insert, select
+
+from runner.errors import StoreError
+from runner.store.log import SITE, first_hash
+from runner.store.sqlite import SqliteFile
+from runner.store.tables import SCHEMA, meta, metadata, version
+
+
+def ensure_schema(engine: Engine, file: SqliteFile) -> None:
+    """Makes the tables in an empty database, or upgrades older ones, in one transaction. Raises StoreError."""
+    with engine.connect() as connection, connection.begin():
+        if file.is_empty(connection):
+            _create(connection, file)
+            return
+        if is_older(connection, file):
+            # Loaded by name: alembic costs every command a tenth of a second, and is asked once a release.
+            importlib.import_module("runner.store.migrations.upgrade").upgrade(connection)
+
+
+def is_older(connection: Connection, file: SqliteFile) -> bool:
+    """Whether the database needs an upgrade. Raises StoreError when a newer Amends wrote it."""
+    found: str | None = connection.execute(select(version.c.version_num)).scalar()
+    if found is None or found > SCHEMA:
+        raise StoreError(
+            f"{file.path} was written by a newer Amends (schema {found}; this one knows {SCHEMA}); install the newer "
+            "Amends, or put back a copy made before the change"
+        )
+    return found < SCHEMA
+
+
+def _create(connection: Connection, file: SqliteFile) -> None:
+    metadata.create_all(connection, checkfirst=False)
+    file.sign(connection)
+    connection.execute(insert(version), {"version_num": SCHEMA})
+    connection.execute(
+        insert(meta),
+        {
+            "id": 1,
+            "database_id": uuid.uuid4().hex,
+            "commit_no": 0,
+            "fence": 0,
+            "site_seq": 0,
+            "site_head": first_hash(SITE),
+            "checkpointed": 0,
+            "restored_at": None,
+        },
+    )

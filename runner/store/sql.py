@@ -1,0 +1,306 @@
+"""The store itself: `open_store` and the writing methods. Reading stands in `views`, checking in `audit`."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from sqlalchemy import Engine, select, update
+from sqlalchemy.exc import DBAPIError
+
+from runner.clock import Clock
+from runner.contract import Outcome
+from runner.core.events import Event, OutcomeEvent, PersonalDataErased, Restored, SiteEvent
+from runner.errors import EngineBusy, SettingsError, StoreError, StoreUnwritable
+from runner.store.anchor import Anchor, read_anchor, reserved, why_restored, write_anchor
+from runner.store.artifacts import LIMIT, Artifacts, fit
+from runner.store.audit import Audit
+from runner.store.batch import Batch, Site, Statements
+from runner.store.facts import Append, LogEnd, NewRun, OwnOperation, RunColumns, Started
+from runner.store.lock import EngineLock
+from runner.store.log import Entry, encode, stands_for, without_output
+from runner.store.schema import ensure_schema, is_older
+from runner.store.sqlite import BUSY_TIMEOUT, SqliteFile, shown_size
+from runner.store.tables import meta, runs
+from runner.store.work import (
+    AppendWork,
+    BundleWork,
+    ColumnsWork,
+    ContinueWork,
+    EraseWork,
+    OwnWork,
+    ReportWork,
+    SiteWork,
+    StartWork,
+    Work,
+)
+from runner.store.writer import Writer, read_site
+
+FILE = "amends.db"
+FLOOR = 50_000_000
+"""Free bytes below which no new run is started; runs under way go on."""
+
+
+class SqlStore(Audit):
+    """The store on SQLAlchemy Core, made by `open_store`. Writing is for event loops, reading for any thread."""
+
+    def __init__(
+        self,
+        *,
+        file: SqliteFile,
+        readers: Engine,
+        artifacts: Artifacts,
+        clock: Clock,
+        writer: Writer | None,
+        floor: int,
+        open_things: ExitStack,
+    ) -> None:
+        super().__init__(file=file, engine=readers, artifacts=artifacts)
+        self._clock = clock
+        self._writer = writer
+        self._floor = floor
+        self._open_things = open_things
+        self._kept: set[str] = set()
+
+    # -- the whole --
+
+    @property
+    def path(self) -> Path:
+        """The database file."""
+        return self._file.path
+
+    @property
+    def restored(self) -> bool:
+        """Whether the database was put back from a copy and nobody has said yet that it may go on: come up paused."""
+        if self._writer is not None:
+            return self._writer.site.restored_at is not None
+        with self._read() as connection:
+            return connection.execute(select(meta.c.restored_at)).scalar() is not None
+
+    async def go_on_restored(self, by: str) -> None:
+        """A person's word that the restored database may be worked with: `restored` is False from here on."""
+        event = Restored(at=self._clock.now(), by=by, data={"answer": "go on"})
+        await self._put(ContinueWork(encode(event)))
+
+    def room_left(self) -> int:
+        """Free bytes on the database's disk."""
+        return self._file.room_left()
+
+    def close(self) -> None:
+        """Writes what waits and gives everything back, the engine lock too when it was taken here."""
+        self._open_things.close()
+
+    def backup(self, to: Path) -> None:
+        """A copy of the database (not of the artifacts) while the engine runs on. Raises StoreUnwritable."""
+        self._file.backup(to)
+
+    # -- writing --
+
+    async def append(self, append: Append) -> LogEnd:
+        """Decisions. Raises SequenceConflict, RecordIsHeld, NotFound, StoreUnwritable."""
+        entries = [encode(event) for event in append.events]
+        for at, entry in enumerate(entries):
+            if entry.size > LIMIT:
+                _, entries[at] = await asyncio.to_thread(self._keep_large, append.events[at], entry)
+        return cast(LogEnd, await self._put(AppendWork(append, tuple(entries))))
+
+    async def report(self, run: str, event: Event) -> LogEnd:
+        """A report. Raises AlreadyReported, NotFound, StoreUnwritable. Large outputs: see `artifacts.fit`."""
+        entry = encode(event)
+        if entry.size > LIMIT:
+            event, entry = await asyncio.to_thread(self._keep_large, event, entry)
+        return cast(LogEnd, await self._put(ReportWork(run, event, entry)))
+
+    async def carry_out(self, operation: OwnOperation, event: Callable[[Outcome], Event]) -> tuple[LogEnd, Event]:
+        """An action on our own tables with its outcome; returns the event as it was stored. Raises AlreadyReported."""
+        return cast("tuple[LogEnd, Event]", await self._put(OwnWork(operation, event, self._stored)))
+
+    async def start(self, new: NewRun) -> Started:
+        """Starts a run or joins the one that has the key. Raises RunKeyConflict; StoreUnwritable when room is short."""
+        left = self._file.room_left()
+        if left < self._floor:
+            raise StoreUnwritable(
+                f"no new run is started: only {shown_size(left)} are free on the disk of {self._file.path}, and "
+                f"{shown_size(self._floor)} are kept for the runs under way; free some space"
+            )
+        _, entry = await asyncio.to_thread(self._stored, new.event) if _may_be_large(new) else self._stored(new.event)
+        return cast(Started, await self._put(StartWork(new, entry)))
+
+    async def keep_bundle(self, digest: str, texts: Mapping[str, str]) -> None:
+        """Stores a bundle's texts once."""
+        if digest in self._kept:
+            return
+        digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
+        await self._put(BundleWork(digest, dict(texts), digests))
+        self._kept.add(digest)
+
+    async def site(self, event: SiteEvent) -> None:
+        """A fact of no run; holds and releases also change the table of holds."""
+        entry = encode(event)
+        if entry.size > LIMIT:
+            _, entry = await asyncio.to_thread(self._keep_large, event, entry)
+        await self._put(SiteWork(event, entry))
+
+    async def write_columns(self, run: str, seq: int, columns: RunColumns) -> None:
+        """Columns alone, if the run still stands at `seq`; else nothing."""
+        await self._put(ColumnsWork(run, seq, columns))
+
+    async def erase(self, run: str, event: PersonalDataErased) -> LogEnd:
+        """Erases the payloads of `event.seqs` with their salts, and records that; the chain still verifies."""
+        return cast(LogEnd, await self._put(EraseWork(run, event, encode(event))))
+
+    async def _put(self, work: Work) -> object:
+        if self._writer is None:
+            raise StoreUnwritable(f"{self._file.path} was opened for reading; only the engine writes to it")
+        return await self._writer.put(work)
+
+    # -- large values --
+
+    def _stored(self, event: Event) -> tuple[Event, Entry]:
+        entry = encode(event)
+        return (event, entry) if entry.size <= LIMIT else self._keep_large(event, entry)
+
+    def _keep_large(self, event: Event, entry: Entry) -> tuple[Event, Entry]:
+        """Cuts what must stay inline, else puts the payload into an artifact; an outcome is kept even if that fails."""
+        smaller = fit(event)
+        if smaller is not event:
+            return smaller, encode(smaller)
+        try:
+            digest = self.artifacts.put(entry.data.encode())
+        except OSError as problem:
+            if not isinstance(event, OutcomeEvent):
+                raise StoreUnwritable(
+                    f"a value of {shown_size(entry.size)} cannot be kept under {self.artifacts.root}: "
+                    f"{problem.strerror}; nothing of this write was kept"
+                ) from None
+            alone = without_output(event, f"{shown_size(entry.size)} could not be written ({problem.strerror})")
+            return alone, encode(alone)
+        return event, stands_for(event, {"artifact": digest, "size": entry.size})
+
+
+def _may_be_large(new: NewRun) -> bool:
+    inputs: Mapping[str, Any] = getattr(new.event, "inputs", {})
+    return any(isinstance(value, list | dict) or len(str(value)) > 1_000 for value in inputs.values())
+
+
+# --- opening ---------------------------------------------------------------------------------------------------------
+
+
+def open_store(
+    folder: Path,
+    *,
+    clock: Clock,
+    writable: bool,
+    url: str = "",
+    lock: EngineLock | None = None,
+    busy: int = BUSY_TIMEOUT,
+    floor: int = FLOOR,
+) -> SqlStore:
+    """Opens the store of a project folder (its state stands in `folder/.amends`).
+
+    For writing it needs the engine lock: `lock` if the caller holds it already (and gives it back itself), else it is
+    taken here. Opening for writing raises the fence, so every lease of an earlier engine is void. `busy` is ms, `floor`
+    bytes. Raises EngineBusy, StoreCorrupt, StoreUnwritable, NotFound (reading, and there is no database yet).
+    """
+    place = folder / ".amends"
+    file = SqliteFile(_path(place, url), busy)
+    with ExitStack() as stack:
+        try:
+            writer = _open_writer(stack, file, folder, clock, lock) if writable else None
+            readers = file.readers()
+            stack.callback(readers.dispose)
+            if writer is not None:
+                stack.callback(writer.close)
+                writer.start()
+            else:
+                _check_readable(readers, file)
+        except DBAPIError as error:
+            raise file.translate(error) from None
+        return SqlStore(
+            file=file,
+            readers=readers,
+            artifacts=Artifacts(place),
+            clock=clock,
+            writer=writer,
+            floor=floor,
+            open_things=stack.pop_all(),
+        )
+
+
+def _path(place: Path, url: str) -> Path:
+    if not url:
+        return place / FILE
+    if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
+        return Path(url.removeprefix("sqlite:///"))
+    raise SettingsError(f'database "{url}" cannot be used: it must be sqlite:///path/to/file.db, or be left out')
+
+
+def _check_readable(readers: Engine, file: SqliteFile) -> None:
+    with readers.connect() as connection:
+        if is_older(connection, file):
+            raise StoreError(f"{file.path} was written by an older Amends; run `amends db upgrade` once")
+
+
+def _open_writer(stack: ExitStack, file: SqliteFile, folder: Path, clock: Clock, lock: EngineLock | None) -> Writer:
+    place = folder / ".amends"
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _take(stack, lock or EngineLock(folder), folder)
+    except OSError as problem:
+        raise StoreUnwritable(f"{place} cannot be used: {problem.strerror}; make it writable for this user") from None
+    file.prepare()
+    engine = file.writer()
+    stack.callback(engine.dispose)
+    ensure_schema(engine, file)
+    site, anchor, changed = _take_over(engine, file, place, clock)
+    writer = Writer(file=file, engine=engine, site=site, anchor=anchor, place=place, clock=clock)
+    writer.remember(changed)
+    return writer
+
+
+def _take(stack: ExitStack, lock: EngineLock, folder: Path) -> None:
+    if lock.held:
+        return
+    if not lock.acquire():
+        holder = lock.holder()
+        who = f"process {holder.pid}" if holder else "another process"
+        raise EngineBusy(f"{who} is the engine of {folder}; give it the command, or stop it first")
+    stack.callback(lock.release)
+
+
+def _take_over(
+    engine: Engine, file: SqliteFile, place: Path, clock: Clock
+) -> tuple[Site, Anchor, list[tuple[str, int, str]]]:
+    """Raises the fence, reserves commit numbers, and notices a database that was put back from a copy."""
+    known = read_anchor(place)
+    with engine.connect() as connection, connection.begin():
+        site = read_site(connection)
+        why = why_restored(known, site.database_id, site.commit_no)
+        from_here = max(site.commit_no, known.end) if known and why else site.commit_no
+        fence = max(site.fence, known.fence if known else 0) + 1
+        anchor = reserved(site.database_id, from_here, fence)
+        try:
+            write_anchor(place, anchor)
+        except OSError as problem:
+            raise StoreUnwritable(f"{place / 'anchor'} cannot be written: {problem.strerror}") from None
+        connection.execute(update(meta).values(fence=fence, commit_no=from_here))
+        batch = Batch(
+            connection=connection,
+            statements=Statements(file),
+            site=replace(site, fence=fence, commit_no=from_here),
+            now=clock.now(),
+        )
+        if why:
+            batch.add_site(encode(Restored(at=batch.now, data={"why": why, "commit": site.commit_no})))
+            batch.site = replace(batch.site, restored_at=batch.now)
+        batch.write()
+        site = batch.seal()
+        unseen = select(runs.c.run_id, runs.c.seq, runs.c.head).where(runs.c.commit_no > site.checkpointed)
+        behind = site.commit_no - site.checkpointed > 1
+        changed = [(row.run_id, row.seq, row.head) for row in connection.execute(unseen)] if behind else []
+    return site, anchor, changed

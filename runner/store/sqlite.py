@@ -1,0 +1,260 @@
+"""Everything that only SQLite knows: pragmas, locking words, upserts, error codes, whose file it is, online copies."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, Table, create_engine, event
+from sqlalchemy.dialects.sqlite import Insert, insert
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool, QueuePool
+
+from runner.errors import NotFound, StoreCorrupt, StoreError, StoreUnwritable
+
+APPLICATION_ID = 0x416D6E64
+"""What stands in the header of our files: `Amnd`."""
+
+BUSY_TIMEOUT = 5_000
+_PRAGMAS = (
+    ("journal_mode", "wal"),
+    ("synchronous", 2),
+    ("foreign_keys", 1),
+    ("busy_timeout", None),
+    ("secure_delete", 1),
+)
+_NETWORK = frozenset(
+    {
+        "9p", "afs", "afpfs", "beegfs", "ceph", "cifs", "davfs", "fuse.ceph", "fuse.davfs", "fuse.glusterfs",
+        "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2",
+        "smb3", "smbfs",
+    }
+)  # fmt: skip
+
+
+class SqliteFile:
+    """One database file and how to talk to it. `busy` is how long another program's lock is waited for, in ms."""
+
+    name = "sqlite"
+
+    def __init__(self, path: Path, busy: int = BUSY_TIMEOUT) -> None:
+        self.path = path
+        self.busy = busy
+
+    # -- opening --
+
+    def prepare(self, mounts: str | None = None) -> None:
+        """Makes sure of the place and creates an empty file if there is none. Raises StoreUnwritable."""
+        refuse_network(self.path, mounts)
+        try:
+            if self.path.is_dir():
+                raise StoreUnwritable(f"{self.path} is a folder, and the database must be a file; move the folder away")
+            # Never opened here when it exists: closing a descriptor drops the locks that SQLite holds on the file.
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            return
+        except OSError as problem:
+            raise StoreUnwritable(f"{self.path} cannot be opened for writing: {problem.strerror}") from None
+
+    def writer(self) -> Engine:
+        """An engine whose transactions take the write lock at their start. Its pragmas are set and read back."""
+        engine = create_engine("sqlite://", creator=lambda: self._connect("rw"), poolclass=NullPool)
+        event.listen(engine, "begin", _begin_immediate)
+        return engine
+
+    def readers(self, size: int = 8) -> Engine:
+        """An engine of read-only connections; a transaction sees one state of the database and blocks nobody."""
+        engine = create_engine(
+            "sqlite://",
+            creator=lambda: self._connect("ro"),
+            poolclass=QueuePool,
+            pool_size=size,
+            max_overflow=64,
+        )
+        event.listen(engine, "begin", _begin)
+        return engine
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        if not self.path.exists():
+            raise NotFound(f"there is no database at {self.path}; it is made when the first flow is run")
+        connection = sqlite3.connect(
+            f"file:{quote(str(self.path))}?mode={mode}",
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+            timeout=self.busy / 1000,
+        )
+        try:
+            if mode == "rw":
+                self._set(connection)
+            else:
+                connection.execute(f"PRAGMA busy_timeout={self.busy}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _set(self, connection: sqlite3.Connection) -> None:
+        _refuse_other_application(connection, self.path)
+        for pragma, value in _PRAGMAS:
+            wanted = self.busy if value is None else value
+            connection.execute(f"PRAGMA {pragma}={wanted}").fetchall()
+            found = connection.execute(f"PRAGMA {pragma}").fetchone()[0]
+            if found != wanted:
+                raise StoreUnwritable(
+                    f"{self.path} cannot be kept safely: SQLite answers {pragma} = {found} where {wanted} is needed; "
+                    "put the project on a local disk"
+                )
+
+    # -- words of this dialect --
+
+    def upsert(self, table: Table, keys: Sequence[str], changed: Sequence[str]) -> Insert:
+        """INSERT that changes the named columns where the key is there already."""
+        words = insert(table)
+        return words.on_conflict_do_update(index_elements=keys, set_={name: words.excluded[name] for name in changed})
+
+    def insert_new(self, table: Table) -> Insert:
+        """INSERT that leaves a row alone that is there already."""
+        return insert(table).on_conflict_do_nothing()
+
+    def sign(self, connection: Connection) -> None:
+        """Marks the file as ours; inside the transaction that creates the tables."""
+        connection.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")
+
+    def is_empty(self, connection: Connection) -> bool:
+        """Whether no table has been made yet."""
+        return not connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar()
+
+    # -- errors --
+
+    def translate(self, error: DBAPIError) -> StoreError:
+        """The same error as one sentence for the person who must act."""
+        name = str(getattr(error.orig, "sqlite_errorname", "")) or "unknown error"
+        if name == "SQLITE_NOTADB":
+            return StoreCorrupt(
+                f"{self.path} is not a database: its beginning is damaged, or it is another kind of file; put back a "
+                "copy made with `amends db backup`, or move it away to begin anew"
+            )
+        if name.startswith("SQLITE_CORRUPT"):
+            return StoreCorrupt(
+                f"{self.path} is damaged ({name}); stop the engine and put back a copy made with `amends db backup`"
+            )
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            return StoreUnwritable(
+                f"{self.path} has been locked by another program for {self.busy / 1000:g} s; close that program (a "
+                "database browser, a copy under way) and try again"
+            )
+        if name == "SQLITE_FULL" or (name.startswith("SQLITE_IOERR") and self.room_left() < 1_000_000):
+            return StoreUnwritable(
+                f"the disk is full: {self.path} cannot grow ({shown_size(self.room_left())} free on its disk); free "
+                "some space and try again, nothing of this write was kept"
+            )
+        if name == "SQLITE_READONLY_DBMOVED":
+            return StoreUnwritable(f"{self.path} was moved or deleted while in use; put it back and start again")
+        if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
+            return StoreUnwritable(
+                f"{self.path} cannot be written ({name}); make the file and its folder writable for this user"
+            )
+        if name.startswith("SQLITE_IOERR"):
+            return StoreUnwritable(
+                f"{self.path} could not be read or written: the disk or a size limit refused it ({name}); look at the "
+                f"disk ({shown_size(self.room_left())} free) and try again"
+            )
+        return StoreError(f"{self.path} refused a statement ({name}); nothing of this write was kept")
+
+    def room_left(self) -> int:
+        """Free bytes on the disk that holds the file, as far as this user may use them."""
+        try:
+            disk = os.statvfs(self.path.parent)
+        except OSError:
+            return 0
+        return disk.f_bavail * disk.f_frsize
+
+    # -- copies --
+
+    def backup(self, to: Path) -> None:
+        """An exact copy while the engine runs on. Raises StoreUnwritable."""
+        if to.exists():
+            raise StoreUnwritable(f"{to} is there already; name a file that does not exist yet")
+        fresh = to.with_name(f".{to.name}.part")
+        try:
+            os.close(os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600))
+            self._copy(fresh)
+            fresh.replace(to)
+        except OSError as problem:
+            raise StoreUnwritable(f"{to} cannot be written: {problem.strerror}") from None
+        except sqlite3.Error as problem:
+            raise self.translate(DBAPIError("backup", None, problem)) from None
+        finally:
+            fresh.unlink(missing_ok=True)
+
+    def _copy(self, fresh: Path) -> None:
+        source, target = self._connect("ro"), sqlite3.connect(fresh)
+        try:
+            source.backup(target)
+            target.execute("PRAGMA journal_mode=DELETE")
+        finally:
+            target.close()
+            source.close()
+        file = os.open(fresh, os.O_RDONLY)
+        os.fsync(file)
+        os.close(file)
+
+
+def _begin_immediate(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN")
+
+
+def _refuse_other_application(connection: sqlite3.Connection, path: Path) -> None:
+    found = connection.execute("PRAGMA application_id").fetchone()[0]
+    if found == APPLICATION_ID:
+        return
+    if found == 0 and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+        return
+    raise StoreCorrupt(
+        f"{path} is the database of another application; name another file in amends.yaml, or move this one away"
+    )
+
+
+def refuse_network(path: Path, mounts: str | None = None) -> None:
+    """Raises StoreUnwritable when the path lies on a network file system, where SQLite can lose data.
+
+    `mounts` is text in the form of /proc/mounts; by default the machine's own. Unknown: not refused.
+    """
+    if mounts is None:
+        try:
+            mounts = Path("/proc/mounts").read_text()
+        except OSError:
+            return
+    place = path.resolve()
+    best, kind = -1, ""
+    for line in mounts.splitlines():
+        words = line.split(" ")
+        if len(words) < 3:
+            continue
+        point = Path(words[1].replace("\\040", " "))
+        if place.is_relative_to(point) and len(point.parts) >= best:
+            best, kind = len(point.parts), words[2]
+    if kind in _NETWORK:
+        raise StoreUnwritable(
+            f"{path} lies on a network file system ({kind}), where a database file can be damaged; put the project on "
+            "a local disk, or name a PostgreSQL database in amends.yaml"
+        )
+
+
+def shown_size(size: int) -> str:
+    """Bytes as people read them: 12 KB, 3.4 GB."""
+    amount = float(size)
+    for unit in ("bytes", "KB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit in ("bytes", "KB") else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} TB"

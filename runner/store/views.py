@@ -1,0 +1,358 @@
+"""Reading: runs, logs, lists and the check of the chains, on connections that never block the writer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, exists, func, or_, select
+from sqlalchemy.exc import DBAPIError
+
+from runner.clock import MINUTE
+from runner.core.events import RunHeld
+from runner.errors import NotFound, StoreCorrupt
+from runner.store.artifacts import Artifacts
+from runner.store.facts import (
+    EffectView,
+    HandOffView,
+    LogEnd,
+    LogRow,
+    QuarantineView,
+    RunFilter,
+    RunView,
+)
+from runner.store.log import SITE, StoredRow, decode, points_elsewhere
+from runner.store.sqlite import SqliteFile
+from runner.store.tables import (
+    bundles,
+    effects,
+    handoffs,
+    holds,
+    log,
+    meta,
+    payloads,
+    quarantine,
+    runs,
+    site_holds,
+    texts,
+)
+
+SETTLES = MINUTE
+"""How long a run may be between two witnesses, ms: the engine is at work on it."""
+
+STORED = select(
+    log.c.run_id, log.c.seq, log.c.at, log.c.type, log.c.step, log.c.external_id, log.c.digest, log.c.hash, log.c.guard,
+    payloads.c.salt, payloads.c.data,
+).select_from(
+    log.outerjoin(payloads, and_(payloads.c.run_id == log.c.run_id, payloads.c.seq == log.c.seq))
+)  # fmt: skip
+"""Rows of the log with their payloads."""
+
+_STANDS = (
+    select(func.count())
+    .where(effects.c.run_id == runs.c.run_id, effects.c.disposition.in_(("pending", "stands")))
+    .scalar_subquery()
+    .label("stands")
+)
+_SHOWN = (
+    "flow", "title", "mode", "run_key", "rerun", "bundle", "status", "phase", "seq", "owner", "record", "starter",
+    "started_at", "updated_at", "ended_at", "wake_at", "waiting_for", "at_step", "needs", "summary", "continues",
+)  # fmt: skip
+_RUN = select(runs.c.run_id, *(runs.c[name] for name in _SHOWN), _STANDS)
+_OPEN = runs.c.ended_at.is_(None)
+
+
+def stored_row(row: Any) -> StoredRow:
+    """A row of `STORED` by its names."""
+    return StoredRow(
+        seq=row.seq,
+        at=row.at,
+        type=row.type,
+        step=row.step,
+        external_id=row.external_id,
+        digest=row.digest,
+        hash=row.hash,
+        guard=row.guard,
+        salt=row.salt,
+        data=row.data,
+    )
+
+
+class Views:
+    """Every reading method of the store. Safe from any thread; each call sees one state of the database."""
+
+    def __init__(self, *, file: SqliteFile, engine: Engine, artifacts: Artifacts) -> None:
+        self.artifacts = artifacts
+        self._file = file
+        self._readers = engine
+
+    @contextmanager
+    def _read(self) -> Iterator[Connection]:
+        try:
+            with self._readers.connect() as connection, connection.begin():
+                yield connection
+        except DBAPIError as error:
+            raise self._file.translate(error) from None
+
+    # -- the whole --
+
+    def fence(self) -> int:
+        """The current fence."""
+        with self._read() as connection:
+            return int(connection.execute(select(meta.c.fence)).scalar_one())
+
+    def site_holds(self) -> Mapping[str, str]:
+        """`connection:crm` / `flow:signup` -> who holds it."""
+        with self._read() as connection:
+            rows = connection.execute(select(site_holds.c.name, site_holds.c.held_by).order_by(site_holds.c.name))
+            return {row.name: row.held_by for row in rows}
+
+    def bundle(self, digest: str) -> Mapping[str, str]:
+        """The texts of a bundle by name. Raises NotFound."""
+        with self._read() as connection:
+            rows = connection.execute(
+                select(bundles.c.name, texts.c.content)
+                .join(texts, texts.c.digest == bundles.c.text_digest)
+                .where(bundles.c.digest == digest)
+                .order_by(bundles.c.name)
+            ).all()
+        if not rows:
+            raise NotFound(f"there is no bundle {digest}")
+        return {row.name: row.content for row in rows}
+
+    # -- logs --
+
+    def log(self, run: str, after: int = 0) -> Sequence[LogRow]:
+        """The log after a seq, in order; `_site` too. Raises NotFound."""
+        with self._read() as connection:
+            found = connection.execute(STORED.where(log.c.run_id == run, log.c.seq > after).order_by(log.c.seq)).all()
+            if not found and run != SITE:
+                _end(connection, run)
+        return [self._log_row(run, stored_row(row)) for row in found]
+
+    def _log_row(self, run: str, row: StoredRow) -> LogRow:
+        return LogRow(
+            run=run,
+            seq=row.seq,
+            type=row.type,
+            at=row.at,
+            step=row.step,
+            external_id=row.external_id,
+            event=decode(row, self._elsewhere(row)),
+            hash=row.hash,
+        )
+
+    def _elsewhere(self, row: StoredRow) -> Mapping[str, Any] | None:
+        if row.data is None or not points_elsewhere(row.data):
+            return None
+        try:
+            found: Mapping[str, Any] = json.loads(self.artifacts.get(json.loads(row.data)["artifact"]))
+        except (NotFound, StoreCorrupt):
+            return None
+        return found
+
+    def log_end(self, run: str) -> LogEnd:
+        """Where a run's log ends; `_site` too. Raises NotFound."""
+        with self._read() as connection:
+            return _end(connection, run)
+
+    # -- runs --
+
+    def run(self, run: str) -> RunView:
+        """One run by id or by an unambiguous beginning of it. Raises NotFound."""
+        with self._read() as connection:
+            row = connection.execute(_RUN.where(runs.c.run_id == run)).first()
+            if row is None and run:
+                begin = runs.c.run_id.startswith(run, autoescape=True)
+                several = connection.execute(_RUN.where(begin).order_by(runs.c.run_id).limit(3)).all()
+                if len(several) > 1:
+                    names = ", ".join(one.run_id for one in several[:2])
+                    raise NotFound(f"{run} is the beginning of several runs ({names}, …); give more of it")
+                row = several[0] if several else None
+        if row is None:
+            raise NotFound(f"there is no run {run}")
+        return _run_view(row)
+
+    def runs(self, wanted: RunFilter) -> Sequence[RunView]:
+        """Runs, newest first. Raises NotFound when `before` names no run."""
+        with self._read() as connection:
+            narrowed = _narrowed(connection, wanted).limit(wanted.limit)
+            if not wanted.status:
+                found = list(connection.execute(narrowed))
+            else:
+                # One question for each status: each walks its own index and stops, however rare the status is.
+                found = [
+                    row
+                    for status in dict.fromkeys(wanted.status)
+                    for row in connection.execute(narrowed.where(runs.c.status == status))
+                ]
+                found.sort(key=lambda row: (row.started_at, row.run_id), reverse=True)
+        return [_run_view(row) for row in found[: wanted.limit]]
+
+    def counts(self) -> Mapping[str, int]:
+        """Runs by status."""
+        with self._read() as connection:
+            rows = connection.execute(select(runs.c.status, func.count()).group_by(runs.c.status))
+            return {row[0]: row[1] for row in rows}
+
+    def open_runs(self) -> Sequence[str]:
+        """Ids of runs that have not ended, oldest first."""
+        return self._ids(select(runs.c.run_id).where(_OPEN).order_by(runs.c.started_at, runs.c.run_id))
+
+    def due(self, now: int) -> Sequence[str]:
+        """Open runs whose wake_at has come, the longest overdue first."""
+        return self._ids(
+            select(runs.c.run_id)
+            .where(_OPEN, runs.c.wake_at.is_not(None), runs.c.wake_at <= now)
+            .order_by(runs.c.wake_at, runs.c.run_id)
+        )
+
+    def next_due(self) -> int | None:
+        """The earliest wake_at of an open run."""
+        asked = select(runs.c.wake_at).where(_OPEN, runs.c.wake_at.is_not(None)).order_by(runs.c.wake_at).limit(1)
+        with self._read() as connection:
+            return connection.execute(asked).scalar()
+
+    def waiting_on_record(self, record: str) -> Sequence[str]:
+        """Open runs that were stopped at this record, or stand waiting and work on it; not those that hold it."""
+        if not record:
+            return []
+        holder = select(holds.c.run_id).where(holds.c.record == record)
+        waits = or_(runs.c.held_on == record, and_(runs.c.record == record, runs.c.status.in_(("queued", "waiting"))))
+        return self._ids(
+            select(runs.c.run_id)
+            .where(_OPEN, waits, runs.c.run_id.not_in(holder))
+            .order_by(runs.c.started_at, runs.c.run_id)
+        )
+
+    def holder(self, record: str) -> str:
+        """The run that holds the record (the first one, if several do), or empty."""
+        with self._read() as connection:
+            return _holder(connection, record)
+
+    def _ids(self, asked: Select[Any]) -> list[str]:
+        with self._read() as connection:
+            return [row.run_id for row in connection.execute(asked)]
+
+    # -- lists beside the runs --
+
+    def effects(self, run: str) -> Sequence[EffectView]:
+        """The run's effects by start number."""
+        names = ("start_no", "path", "part", "action", "disposition", "external_id", "note")
+        with self._read() as connection:
+            rows = connection.execute(select(effects).where(effects.c.run_id == run).order_by(effects.c.start_no))
+            return [EffectView(run=row.run_id, **{name: getattr(row, name) for name in names}) for row in rows]
+
+    def handoffs(self, *, run: str = "", open_only: bool = True) -> Sequence[HandOffView]:
+        """Hand-offs, oldest first."""
+        asked = select(handoffs, runs.c.flow).join(runs, runs.c.run_id == handoffs.c.run_id)
+        if run:
+            asked = asked.where(handoffs.c.run_id == run)
+        if open_only:
+            asked = asked.where(handoffs.c.status != "resolved")
+        names = ("flow", "handoff", "step", "kind", "owner", "status", "opened_at", "summary", "resolved_by", "choice")
+        with self._read() as connection:
+            rows = connection.execute(asked.order_by(handoffs.c.opened_at, handoffs.c.run_id, handoffs.c.handoff))
+            return [
+                HandOffView(
+                    run=row.run_id,
+                    choices=tuple(json.loads(row.choices)),
+                    **{name: getattr(row, name) for name in names},
+                )
+                for row in rows
+            ]
+
+    def quarantined(self, *, open_only: bool = True) -> Sequence[QuarantineView]:
+        """The quarantine list, oldest first."""
+        asked = select(quarantine).order_by(quarantine.c.at, quarantine.c.record, quarantine.c.run_id)
+        if open_only:
+            asked = asked.where(quarantine.c.status == "set_aside")
+        names = ("record", "step", "reason", "status", "at", "answered_by", "answered_at")
+        with self._read() as connection:
+            return [
+                QuarantineView(
+                    run=row.run_id, content=json.loads(row.content), **{name: getattr(row, name) for name in names}
+                )
+                for row in connection.execute(asked)
+            ]
+
+    # -- the sweeper --
+
+    def without_witness(self, now: int) -> Sequence[str]:
+        """Open runs that nothing would ever wake; the figure must be 0.
+
+        Witnesses: a due time, a queue row (status queued), a pause, an open hand-off, an open call, something that is
+        waited for. A run that was changed within the last minute is being worked on.
+        """
+        handed = exists().where(handoffs.c.run_id == runs.c.run_id, handoffs.c.status != "resolved")
+        asked = (
+            select(runs.c.run_id, runs.c.waiting_for)
+            .where(
+                _OPEN,
+                runs.c.wake_at.is_(None),
+                runs.c.status.not_in(("queued", "paused")),
+                runs.c.updated_at <= now - SETTLES,
+                ~handed,
+            )
+            .order_by(runs.c.started_at, runs.c.run_id)
+        )
+        with self._read() as connection:
+            return [
+                row.run_id
+                for row in connection.execute(asked).all()
+                if not _call_is_open(connection, row.run_id)
+                and (not row.waiting_for or self._waits_for_a_free_record(connection, row.run_id))
+            ]
+
+    def _waits_for_a_free_record(self, connection: Connection, run: str) -> bool:
+        last = connection.execute(STORED.where(log.c.run_id == run).order_by(log.c.seq.desc()).limit(1)).first()
+        event = None if last is None else self._log_row(run, stored_row(last)).event
+        return isinstance(event, RunHeld) and event.why == "record" and not _holder(connection, event.name)
+
+
+def _end(connection: Connection, run: str) -> LogEnd:
+    if run == SITE:
+        row = connection.execute(select(meta.c.site_seq, meta.c.site_head)).one()
+        return LogEnd(seq=row.site_seq, hash=row.site_head)
+    found = connection.execute(select(runs.c.seq, runs.c.head).where(runs.c.run_id == run)).first()
+    if found is None:
+        raise NotFound(f"there is no run {run}")
+    return LogEnd(seq=found.seq, hash=found.head)
+
+
+def _holder(connection: Connection, record: str) -> str:
+    asked = select(holds.c.run_id).where(holds.c.record == record).order_by(holds.c.at, holds.c.run_id).limit(1)
+    return connection.execute(asked).scalar() or ""
+
+
+def _call_is_open(connection: Connection, run: str) -> bool:
+    outcome = log.alias("outcome")
+    answered = exists().where(
+        outcome.c.run_id == log.c.run_id,
+        outcome.c.guard == func.replace(log.c.guard, "intent:", "outcome:"),
+    )
+    asked = select(log.c.seq).where(log.c.run_id == run, log.c.type == "CallIntended", ~answered).limit(1)
+    return connection.execute(asked).first() is not None
+
+
+def _narrowed(connection: Connection, wanted: RunFilter) -> Select[Any]:
+    conditions: list[ColumnElement[bool]] = []
+    if wanted.flow:
+        conditions.append(runs.c.flow == wanted.flow)
+    if wanted.record:
+        conditions.append(runs.c.record == wanted.record)
+    if wanted.since is not None:
+        conditions.append(runs.c.started_at >= wanted.since)
+    if wanted.before:
+        at = connection.execute(select(runs.c.started_at).where(runs.c.run_id == wanted.before)).scalar()
+        if at is None:
+            raise NotFound(f"there is no run {wanted.before} to go on from")
+        older = or_(runs.c.started_at < at, and_(runs.c.started_at == at, runs.c.run_id < wanted.before))
+        conditions += [runs.c.started_at <= at, older]
+    return _RUN.where(*conditions).order_by(runs.c.started_at.desc(), runs.c.run_id.desc())
+
+
+def _run_view(row: Any) -> RunView:
+    return RunView(run=row.run_id, stands=row.stands, **{name: getattr(row, name) for name in _SHOWN})
