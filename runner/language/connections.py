@@ -170,8 +170,8 @@ def load_connections(
         built_in = kinds.find(name) if name in kinds.python and name not in by_name and name not in unreadable else None
         if built_in is not None:
             by_name[name] = Connection(name=name, connector=name, found=built_in)
-    found = tuple(sorted([*problems, *kinds.problems], key=lambda one: (one.file, one.line, one.column)))
-    return Connections(by_name=by_name, unreadable=frozenset(unreadable)), source, found
+    everything = tuple(sorted([*problems, *kinds.problems], key=lambda one: (one.file, one.line, one.column)))
+    return Connections(by_name=by_name, unreadable=frozenset(unreadable)), source, everything
 
 
 def _connection(name: str, source: Source, kinds: Kinds) -> tuple[Connection | None, list[Problem]]:

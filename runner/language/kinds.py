@@ -1,6 +1,6 @@
 """The kind of a field out of its type as written, and whether a literal value can be of that kind.
 
-This is what the check needs to know; the whole of the type language is in `types`.
+This is what the check needs to know; the whole of the type language is in `fields` and `types`.
 """
 
 from __future__ import annotations
@@ -8,51 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from runner.contract import Json
+from runner.language.fields import FieldType, field_type
 
-KINDS = (
-    "text", "number", "integer", "money", "date", "time", "datetime", "yes_no", "email", "phone", "url", "choice",
-    "list", "record", "file",
-)  # fmt: skip
 TEXTS = frozenset({"text", "email", "phone", "url", "choice", "date", "time", "datetime"})
 NUMBERS = frozenset({"number", "integer", "money"})
-
-
-def kind_of_field(field_type: Json) -> str:
-    """`text or empty` -> text, `{"list": {…}}` -> list; empty where it is no type that is known."""
-    if isinstance(field_type, str):
-        word = field_type.removesuffix(" or empty").strip()
-        return word if word in KINDS else ""
-    if isinstance(field_type, Mapping):
-        return next((kind for kind in KINDS if kind in field_type), "")
-    return ""
-
-
-def inner_fields(field_type: Json) -> Mapping[str, Json] | None:
-    """The fields below a list or record type, or None where they are not known."""
-    if not isinstance(field_type, Mapping):
-        return None
-    inner = field_type.get("record", field_type.get("list"))
-    if not isinstance(inner, Mapping) or kind_of_field(inner):
-        return None
-    return inner
-
-
-def fits(kind: str, value: Json) -> bool:
-    """Whether a value as YAML reads it can stand in a field of this kind; an unknown kind takes everything."""
-    if kind in TEXTS:
-        return isinstance(value, str)
-    if kind == "integer":
-        return isinstance(value, int) and not isinstance(value, bool)
-    if kind in ("number", "money"):
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
-    if kind == "yes_no":
-        return isinstance(value, bool) or value in ("yes", "no")
-    if kind == "list":
-        return isinstance(value, list)
-    if kind in ("record", "file"):
-        return isinstance(value, dict)
-    return True
-
 
 WORDS: Mapping[str, str] = {
     "text": "a text",
@@ -71,3 +30,47 @@ WORDS: Mapping[str, str] = {
     "record": "a map",
     "file": "a file",
 }
+
+
+def shape_of(written: Json) -> FieldType | None:
+    """The type as written, or None where it is none."""
+    try:
+        return field_type(written)
+    except ValueError:
+        return None
+
+
+def kind_of_field(written: Json) -> str:
+    """`text or empty` -> text; empty where it is no type, or takes anything."""
+    shape = shape_of(written)
+    return "" if shape is None or shape.kind == "any" else shape.kind
+
+
+def fields_below(shape: FieldType) -> Mapping[str, FieldType] | None:
+    """The names that a dot can read from a value of this type; None where they are not known."""
+    if shape.kind == "money":
+        return {"value": FieldType(kind="number"), "currency": FieldType(kind="text")}
+    if shape.kind == "file":
+        text = FieldType(kind="text")
+        return {"name": text, "size": FieldType(kind="integer"), "kind": text, "sha256": text}
+    if shape.kind == "record":
+        return shape.fields
+    return None if shape.kind == "any" else {}
+
+
+def fits(kind: str, value: Json) -> bool:
+    """Whether a value as YAML reads it can stand in a field of this kind; an unknown kind takes everything."""
+    if kind in TEXTS:
+        return isinstance(value, str) or (kind == "choice" and isinstance(value, int))
+    if kind == "integer":
+        return isinstance(value, int) and not isinstance(value, bool)
+    if kind in ("number", "money"):
+        is_amount = kind == "money" and isinstance(value, dict)
+        return is_amount or (isinstance(value, (int, float)) and not isinstance(value, bool))
+    if kind == "yes_no":
+        return isinstance(value, bool) or value in ("yes", "no")
+    if kind == "list":
+        return isinstance(value, list)
+    if kind in ("record", "file"):
+        return isinstance(value, dict)
+    return True

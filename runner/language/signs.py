@@ -1,7 +1,7 @@
 """Signs that look right to a person and are not what YAML reads: full-width signs, and braces without quotes.
 
-Both are found line by line, without a parser, because they are what keeps the parser from reading the file. Each finding
-brings the line as it should be, so that reading can go on with it and the other problems of the file come out as well.
+Both are found line by line, without a parser, because they are what keeps the parser from reading the file. Each
+finding brings the line as it should be, so that reading can go on and the other problems of the file come out as well.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ NAMES = {"\u3000": "the wide space", "\u00a0": "the no-break space"}
 _HIDDEN = "\0"
 _BLOCK = re.compile(r"(?:^|[:\-]\s+|^\s*-\s+)[|>][+-]?\d?[+-]?\s*(?:#.*)?$")
 _KEY = re.compile(
-    r"^(?P<indent>[ \u3000\u00a0]*)(?P<dash>(?:[-－][ \u3000\u00a0]*)*)(?P<key>[A-Za-z_][\w.]*)(?P<colon>[ \u3000\u00a0]*[:：])(?P<rest>.*)$"
+    r"^(?P<indent>[ \u3000\u00a0]*)(?P<dash>(?:[-－][ \u3000\u00a0]*)*)(?P<key>[A-Za-z_][\w.]*)"
+    r"(?P<colon>[ \u3000\u00a0]*[:：])(?P<rest>.*)$"
 )
 _MARKER = re.compile(r"\$?\{\{.*?\}\}")
 _WIDE_COMMA = re.compile(r"(?<=[\w\"'}\]])[ \u3000]*，[ \u3000]*(?=[\"'A-Za-z0-9_{\[])", re.ASCII)
@@ -36,7 +37,7 @@ _WIDE_BRACKETS = re.compile(r"[｛［][\x20-\x7e：，＃－｛｝［］\u3000\u
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """A line that YAML does not read as meant. `line` and `column` count from 1; `fixed` is the line as it should be."""
+    """A line that YAML does not read as meant, with its place from 1; `fixed` is the line as it should be."""
 
     kind: Literal["sign", "braces"]
     line: int

@@ -1,9 +1,9 @@
 """A YAML text as plain data plus the exact place of every key and value. The only home of ruamel.yaml.
 
 ruamel reads the text into events; the data is built here, because each value's place and style are needed and because
-nothing may be guessed: YAML 1.2's plain values (null, true, numbers) and texts, and nothing else. What the flow language
-does not accept is refused here with its place: the same key twice, anchors, tags, merge keys, tabs, other keys than
-texts, several documents, too big, too deep.
+nothing may be guessed: YAML 1.2's plain values (null, true, numbers) and texts, and nothing else. What the flow
+language does not accept is refused here with its place: the same key twice, anchors, tags, merge keys, tabs, other
+keys than texts, several documents, too big, too deep.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path as FilePath
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -41,7 +42,18 @@ from runner.language.places import (
 from runner.language.signs import NAMES, Finding, find_braces, find_signs, masked, sign_at, wide_sign
 from runner.language.wording import reword
 
-__all__ = ["Path", "Place", "Scalar", "Source", "as_quoted", "plain_value", "problem_at", "read", "reads_differently"]
+__all__ = [
+    "Path",
+    "Place",
+    "Scalar",
+    "Source",
+    "as_quoted",
+    "plain_value",
+    "problem_at",
+    "read",
+    "read_bytes",
+    "reads_differently",
+]
 
 MOST_BYTES = 1_000_000
 MOST_LEVELS = 50
@@ -101,6 +113,24 @@ def read(text: str, file: str) -> tuple[Source | None, tuple[Problem, ...]]:
         )
         return source, _in_order(problems)
     return None, _in_order(problems)
+
+
+def read_bytes(path: FilePath, file: str) -> tuple[str, Problem | None]:
+    """The text of a file, or the one problem that keeps it from being read."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        what = f"the file cannot be read: {error.strerror or 'it is not reachable'}"
+        return "", Problem(code="FL004", level="error", file=file, line=0, column=0, what=what)
+    try:
+        return raw.decode("utf-8"), None
+    except UnicodeDecodeError as error:
+        before = raw[: error.start].decode("utf-8", "replace")
+        line = before.count("\n") + 1
+        column = len(before) - (before.rfind("\n") + 1) + 1
+        hint = "save the file as UTF-8 in the editor"
+        place = Place(line=line, column=column)
+        return "", problem_at(file, place, "FL004", "the file is not UTF-8 from here on", hint)
 
 
 def _found(file: str, finding: Finding) -> Problem:
@@ -343,7 +373,7 @@ class _Reader:
         self._refuse(
             here,
             f'YAML drops "{rest.strip()}" here: after a space, "#" begins a comment',
-            f"if it belongs to the text: {as_quoted(whole)}; if it is a comment, put two spaces before and one after the #",
+            f"if it is text: {as_quoted(whole)}; if it is a comment, put two spaces before and one after the #",
             "FL002",
         )
 

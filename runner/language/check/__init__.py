@@ -1,0 +1,35 @@
+"""The rules: everything about a flow that can be known before it runs.
+
+Each file holds one family of rules, and each rule registers itself (`rules.rule`). A rule is a generator: it takes the
+context and yields problems. To begin, read `context` (what a rule sees) and any one family.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import replace
+
+from runner.errors import Level, Problem
+from runner.language.check.context import Context
+from runner.language.check.rules import RULES
+from runner.language.facts import ProjectFacts
+from runner.language.flow import Flow
+from runner.language.source import Source
+
+for _family in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_family.name}")
+
+
+def check_flow(flow: Flow, source: Source, facts: ProjectFacts) -> tuple[Problem, ...]:
+    """Every problem the rules find, in the order of the file.
+
+    `flow` and `source` are from `load_flow`, whose own problems are not repeated here. What is wrong only when a flow
+    is live comes as an error for a live flow and as a warning for a draft.
+    """
+    context = Context(flow, source, facts)
+    found = [problem for rule in RULES for problem in rule.find(context)]
+    live: Level = "error" if flow.mode == "live" else "warning"
+    kept = dict.fromkeys(problem for problem in found if problem.line not in source.mended)
+    settled = [replace(problem, level=live) if problem.level == "live" else problem for problem in kept]
+    return tuple(sorted(settled, key=lambda one: (one.line, one.column, one.code)))

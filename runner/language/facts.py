@@ -1,0 +1,36 @@
+"""What the rules know of the project around a flow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from runner.contract import Action
+from runner.language.connections import Connection
+from runner.language.people import People
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProjectFacts:
+    """The project as the check, and the making of a bundle, see it.
+
+    `actions` maps `connection.action` to what the connector says of it. `unreadable` are connections whose line or
+    connector cannot be used: nothing is said about their actions. `templates` maps file name to text. `flows` are the
+    ids of all flows.
+    """
+
+    actions: Mapping[str, Action] = field(default_factory=dict)
+    people: People = field(default_factory=People)
+    connections: Mapping[str, Connection] = field(default_factory=dict)
+    unreadable: frozenset[str] = frozenset()
+    templates: Mapping[str, str] = field(default_factory=dict)
+    flows: frozenset[str] = frozenset()
+    zone: str = "UTC"
+    has_zone: bool = False
+    language: str = "en"
+    project: str = ""
+    has_people_file: bool = False
+
+    def known_connections(self) -> frozenset[str]:
+        """The names that may stand before the dot."""
+        return frozenset({*self.connections, *(name.partition(".")[0] for name in self.actions)})

@@ -1,0 +1,246 @@
+"""A project: a folder with flows, and what stands around them. No file but a flow is needed.
+
+Everything is read when it is first asked for, and told with all its problems; nothing is kept between two `open`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from runner.errors import InvalidFlow, NotFound, Problem
+from runner.language.bundle import Bundle, assemble
+from runner.language.check import check_flow
+from runner.language.connections import Connections, Kinds, installed, load_connections
+from runner.language.facts import ProjectFacts
+from runner.language.flow import Flow
+from runner.language.load import load_flow
+from runner.language.nearest import did_you_mean
+from runner.language.people import People, load_people
+from runner.language.source import Source, read_bytes
+from runner.settings import Settings, load_settings
+
+SETTINGS, PEOPLE, CONNECTIONS = "amends.yaml", "people.yaml", "connections.yaml"
+YAML = (".yaml", ".yml")
+TEMPLATES = (".md", ".txt", ".html")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckedFlow:
+    """One flow and everything that is wrong with it. `text` is the file's text, for showing lines."""
+
+    file: str
+    text: str
+    flow: Flow | None
+    source: Source | None
+    problems: tuple[Problem, ...]
+
+    @property
+    def is_fit_to_run(self) -> bool:
+        """Whether there is no error."""
+        return self.flow is not None and not any(found.level == "error" for found in self.problems)
+
+
+class Project:
+    """A folder with flows. Make one with `Project.open` or `Project.around`."""
+
+    def __init__(self, folder: Path, *, kinds: Kinds | None = None) -> None:
+        self.folder = folder
+        self.texts: dict[str, str] = {}
+        """The text of every file that was read, by its name as problems give it."""
+        self._kinds = kinds
+        self._unreadable: list[Problem] = []
+
+    @classmethod
+    def open(cls, folder: str | Path, *, kinds: Kinds | None = None) -> Project:
+        """The project in this folder. Raises NotFound if there is no such folder."""
+        path = Path(folder).resolve()
+        if not path.is_dir():
+            raise NotFound(f"there is no folder {folder}")
+        return cls(path, kinds=kinds)
+
+    @classmethod
+    def around(cls, path: str | Path, *, kinds: Kinds | None = None) -> Project:
+        """The project that a flow file or folder belongs to: the nearest folder above with an amends.yaml; without
+        one, the file's own folder, or the folder above it if that is called `flows`."""
+        start = Path(path).resolve()
+        folder = start if start.is_dir() else start.parent
+        for above in (folder, *folder.parents):
+            if (above / SETTINGS).is_file():
+                return cls.open(above, kinds=kinds)
+        if folder.name == "flows" and folder.parent != folder:
+            folder = folder.parent
+        return cls.open(folder, kinds=kinds)
+
+    # --- files ----------------------------------------------------------------------------------------------------
+
+    def name_of(self, path: Path) -> str:
+        """A file's name as problems give it: from the project folder, with slashes."""
+        try:
+            return path.resolve().relative_to(self.folder).as_posix()
+        except ValueError:
+            return path.as_posix()
+
+    def _text(self, path: Path) -> str | None:
+        """The text of a file, or None where there is none or it cannot be read (then that is a problem)."""
+        name = self.name_of(path)
+        if name in self.texts:
+            return self.texts[name]
+        if not path.is_file():
+            return None
+        text, problem = read_bytes(path, name)
+        if problem is not None:
+            self._unreadable.append(problem)
+            return None
+        self.texts[name] = text
+        return text
+
+    def _files(self, folder: str, endings: tuple[str, ...]) -> Iterator[Path]:
+        below = self.folder / folder
+        if below.is_dir():
+            yield from sorted(path for path in below.iterdir() if path.suffix in endings and path.is_file())
+
+    def flow_files(self) -> tuple[Path, ...]:
+        """The files with flows: `flows/*.yaml`; in a folder without `flows/`, those beside it with a line `flow:`."""
+        found = tuple(self._files("flows", YAML))
+        if found or (self.folder / "flows").is_dir():
+            return found
+        others = (SETTINGS, PEOPLE, CONNECTIONS)
+        beside = sorted(path for path in self.folder.iterdir() if path.suffix in YAML and path.name not in others)
+        return tuple(path for path in beside if _has_flow(self._text(path)))
+
+    # --- what stands around the flows --------------------------------------------------------------------------------
+
+    @cached_property
+    def _settings(self) -> tuple[Settings, tuple[Problem, ...]]:
+        settings, _, problems = load_settings(self._text(self.folder / SETTINGS), SETTINGS, folder=self.folder.name)
+        return settings, problems
+
+    @property
+    def settings(self) -> Settings:
+        """amends.yaml, with defaults."""
+        return self._settings[0]
+
+    @cached_property
+    def _people(self) -> tuple[People, tuple[Problem, ...]]:
+        text = self._text(self.folder / PEOPLE)
+        if text is None:
+            return People(), ()
+        people, _, problems = load_people(text, PEOPLE)
+        return people, problems
+
+    @property
+    def people(self) -> People:
+        """people.yaml."""
+        return self._people[0]
+
+    @cached_property
+    def kinds(self) -> Kinds:
+        """Every connector in reach."""
+        own = {path.stem: (self.name_of(path), self._text(path) or "") for path in self._files("connectors", YAML)}
+        if self._kinds is None:
+            return installed(own)
+        return Kinds(python=self._kinds.python, declarative=self._kinds.declarative, own={**self._kinds.own, **own})
+
+    @cached_property
+    def _connections(self) -> tuple[Connections, tuple[Problem, ...]]:
+        text = self._text(self.folder / CONNECTIONS)
+        connections, _, problems = load_connections(text, CONNECTIONS, kinds=self.kinds)
+        return connections, problems
+
+    @property
+    def connections(self) -> Connections:
+        """connections.yaml and the built-in connections."""
+        return self._connections[0]
+
+    @cached_property
+    def templates(self) -> Mapping[str, str]:
+        """The files under templates/ by name."""
+        found = {path.name: self._text(path) for path in self._files("templates", TEMPLATES)}
+        return {name: text for name, text in found.items() if text is not None}
+
+    def facts(self) -> ProjectFacts:
+        """What the rules and the making of a bundle need to know."""
+        return ProjectFacts(
+            actions=self.connections.actions(),
+            people=self.people,
+            connections=self.connections.by_name,
+            unreadable=self.connections.unreadable,
+            templates=self.templates,
+            flows=frozenset(path.stem for path in self.flow_files()),
+            zone=self.settings.zone,
+            has_zone=self.settings.has_zone,
+            language=self.settings.language,
+            project=self.settings.project,
+            has_people_file=self.people.has_file,
+        )
+
+    def problems(self) -> tuple[Problem, ...]:
+        """Everything that is wrong with the files around the flows."""
+        found = [*self._settings[1], *self._people[1], *self._connections[1]]
+        for connector in self.kinds.own:
+            self.kinds.find(connector)
+        found.extend(problem for problem in self.kinds.problems if problem not in found)
+        found.extend(self._unreadable)
+        return tuple(dict.fromkeys(found))
+
+    # --- flows --------------------------------------------------------------------------------------------------------
+
+    def check(self, which: str | Path | None = None) -> list[CheckedFlow]:
+        """Checks one flow (by path or id) or all of them; the files around them are in `problems()`.
+
+        Raises NotFound for a path or id that is not there.
+        """
+        paths = self.flow_files() if which is None else (self.path_of(which),)
+        facts = self.facts()
+        return [self._check(path, facts) for path in paths]
+
+    def _check(self, path: Path, facts: ProjectFacts) -> CheckedFlow:
+        file = self.name_of(path)
+        text, problem = read_bytes(path, file)
+        if problem is not None:
+            return CheckedFlow(file=file, text="", flow=None, source=None, problems=(problem,))
+        self.texts[file] = text
+        flow, source, problems = load_flow(text, file)
+        if flow is not None and source is not None:
+            rules = check_flow(flow, source, facts)
+            problems = tuple(sorted((*problems, *rules), key=lambda one: (one.line, one.column, one.code)))
+        return CheckedFlow(file=file, text=text, flow=flow, source=source, problems=tuple(dict.fromkeys(problems)))
+
+    def path_of(self, which: str | Path) -> Path:
+        """The file of a flow by path or id. Raises NotFound with the nearest name."""
+        given = Path(which)
+        for path in (given, self.folder / given):
+            if path.suffix in YAML and path.is_file():
+                return path
+        files = {path.stem: path for path in self.flow_files()}
+        if str(which) in files:
+            return files[str(which)]
+        hint = did_you_mean(str(which), files, "flows here")
+        raise NotFound(f'there is no flow "{which}"' + (f"; {hint}" if hint else f" in {self.folder}"))
+
+    def flow(self, which: str | Path) -> Flow:
+        """A flow that is fit to run. Raises NotFound, InvalidFlow (with every problem that keeps it from running)."""
+        checked = self.checked(which)
+        if checked.flow is None:
+            raise InvalidFlow(checked.problems, {checked.file: checked.text})
+        return checked.flow
+
+    def checked(self, which: str | Path) -> CheckedFlow:
+        """A flow that is fit to run, with its warnings. Raises NotFound, InvalidFlow."""
+        checked = self.check(which)[0]
+        errors = [found for found in (*self.problems(), *checked.problems) if found.level == "error"]
+        if errors:
+            raise InvalidFlow(tuple(errors), {**self.texts, checked.file: checked.text})
+        return checked
+
+    def bundle(self, which: str | Path) -> Bundle:
+        """A flow as a run pins it now. Raises NotFound, InvalidFlow."""
+        checked = self.checked(which)
+        return assemble(checked.text, checked.file, self.facts())
+
+
+def _has_flow(text: str | None) -> bool:
+    return text is not None and any(line.startswith("flow:") for line in text.splitlines())
