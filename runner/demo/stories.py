@@ -131,11 +131,11 @@ def count(servers: Servers, since: int = 0) -> Counts:
 
 WORDS: Mapping[str, tuple[str, str]] = {
     "contact.created": ("contact made", "contacts made"),
-    "contact.changed": ("marked", "marked"),
+    "contact.changed": ("contact marked", "contacts marked"),
     "task.created": ("follow-up made", "follow-ups made"),
-    "task.closed": ("closed", "closed"),
+    "task.closed": ("follow-up closed", "follow-ups closed"),
     "payment.taken": ("payment taken", "payments taken"),
-    "payment.refunded": ("refunded", "refunded"),
+    "payment.refunded": ("payment given back", "payments given back"),
 }
 
 

@@ -20,6 +20,7 @@ from runner.language.model import DoModel, FlowModel, HandOffStepModel, ReadMode
 from runner.language.people import load_people
 from runner.language.source import read
 from runner.settings import load_settings
+from tests.flows.stage import copy_flows, project_of
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "flows" / "README.md").read_text(encoding="utf-8")
@@ -122,3 +123,12 @@ def test_every_example_file_is_in_the_list() -> None:
     settings = {"amends.yaml", "people.yaml", "connections.yaml"}
     there = {file.name for file in (ROOT / "flows").glob("*.yaml")} - settings
     assert there == set(re.findall(r"^\| `(\w+\.yaml)` \|", TEXT, re.MULTILINE))
+
+
+def test_the_first_flow_passes_the_whole_check(tmp_path: Path) -> None:
+    folder = copy_flows(tmp_path / "flows", backoffice="http://127.0.0.1:1", shop="http://127.0.0.1:1", smtp_port=1)
+    block = next(block for block in BLOCKS if block.startswith("flow: welcome_customer"))
+    (folder / "welcome_customer.yaml").write_text(block, encoding="utf-8")
+    assert project_of(folder).check("welcome_customer")[0].problems == ()
+    (folder / "welcome_customer.yaml").write_text(block.replace("inputs.email", "inputs.mail"), encoding="utf-8")
+    assert {found.code for found in project_of(folder).check("welcome_customer")[0].problems} == {"FL101"}
