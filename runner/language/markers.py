@@ -45,7 +45,7 @@ def scan(text: str) -> tuple[tuple[Marker, ...], tuple[Fault, ...]]:
     at = text.find(OPEN)
     while at >= 0:
         start = at + len(OPEN)
-        end, fault = _end_of(text, start)
+        end, fault = end_of(text, start)
         if fault is not None:
             wrong.append(fault)
             break
@@ -77,7 +77,7 @@ def place(text: str, fault: Fault) -> Fault:
     return Fault(offset=fault.offset, length=fault.length, what=fault.what, hint=fault.hint, line=line, column=column)
 
 
-def _end_of(text: str, start: int) -> tuple[int, Fault | None]:
+def end_of(text: str, start: int) -> tuple[int, Fault | None]:
     """Where the expression that begins at `start` ends, or why it does not."""
     for stop in _STOP.finditer(text, start):
         sign = stop[0]
