@@ -34,7 +34,7 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scalar:
-    """One single value. `text` is what the author wrote (quotes taken off); `start` and `end` are offsets in the file."""
+    """One single value. `text` is what the author wrote, without quotes; `start` and `end` are offsets in the file."""
 
     text: str
     style: Style

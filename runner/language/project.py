@@ -20,6 +20,7 @@ from runner.language.load import load_flow
 from runner.language.nearest import did_you_mean
 from runner.language.people import People, load_people
 from runner.language.source import Source, read_bytes
+from runner.language.templates import template_faults
 from runner.settings import Settings, load_settings
 
 SETTINGS, PEOPLE, CONNECTIONS = "amends.yaml", "people.yaml", "connections.yaml"
@@ -183,6 +184,7 @@ class Project:
         for connector in self.kinds.own:
             self.kinds.find(connector)
         found.extend(problem for problem in self.kinds.problems if problem not in found)
+        found.extend(_template_problems(self.templates))
         found.extend(self._unreadable)
         return tuple(dict.fromkeys(found))
 
@@ -240,6 +242,21 @@ class Project:
         """A flow as a run pins it now. Raises NotFound, InvalidFlow."""
         checked = self.checked(which)
         return assemble(checked.text, checked.file, self.facts())
+
+
+def _template_problems(templates: Mapping[str, str]) -> Iterator[Problem]:
+    for name, text in templates.items():
+        for fault in template_faults(name, text):
+            yield Problem(
+                code="FL007",
+                level="error",
+                file=f"templates/{name}",
+                line=fault.line,
+                column=fault.column,
+                length=fault.length,
+                what=fault.what,
+                hint=fault.hint,
+            )
 
 
 def _has_flow(text: str | None) -> bool:

@@ -165,6 +165,13 @@ def find_too_early(context: Context) -> Iterator[Problem]:
                 yield _at_part(context, text, use, 1, "FL102", "no step has run yet when this is read")
 
 
+def find_in_use(context: Context, text: Text, use: NameUse) -> Iterator[Problem]:
+    """Everything that is wrong with one use of a name."""
+    yield from _stranger(context, text, use)
+    if use.path[0] == "steps" and len(use.path) > 1 and use.path[1] in context.by_id:
+        yield from _too_early(context, text, use, context.by_id[use.path[1]])
+
+
 def _too_early(context: Context, text: Text, use: NameUse, wanted: Placed) -> Iterator[Problem]:
     name = use.path[1]
     if text.reach in ("start", "trigger"):
