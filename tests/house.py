@@ -67,11 +67,12 @@ LAZY = "runner.cli"
 """The one module that imports inside a function: `--help` stays quick because only the chosen noun is loaded."""
 
 FORBIDDEN = re.compile(r"^(job|task|node|manager|helper|util|base|common)s?$")
-WORDS_OF_A_USER = {
+WORDS_OF_OTHERS = {
     "task": ("runner.demo", "connectors"),
     "manager": ("runner.language.people", "runner.people"),
+    "node": ("runner.language.expressions", "runner.language.check"),
 }
-"""Where a forbidden word is one that a user says: the tasks of a back office, a person's manager."""
+"""Where a forbidden word is somebody else's: the tasks of a back office, a person's manager, a node of Jinja's tree."""
 
 WORKPIECES = {
     "connectors.service.Service",
@@ -361,7 +362,7 @@ def dataclasses_are_frozen(modules: list[Module]) -> list[str]:
                     continue
                 given = {word.arg: word.value for word in getattr(decorator, "keywords", ())}
                 may_change = each.name.startswith("_") or f"{module.name}.{each.name}" in WORKPIECES
-                wanted = ("kw_only", "slots") if may_change else ("frozen", "kw_only", "slots")
+                wanted = ("kw_only",) if may_change else ("frozen", "kw_only")
                 lacking = [name for name in wanted if not is_true(given.get(name))]
                 if lacking:
                     wrong.append(f"{module.at(each)}: the dataclass lacks {', '.join(lacking)}")
@@ -394,7 +395,7 @@ def names_are_ours(modules: list[Module]) -> list[str]:
         for place, name in names:
             words = [word.lower() for word in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", name)]
             for word in filter(FORBIDDEN.match, words):
-                rooms = WORDS_OF_A_USER.get(word.removesuffix("s"), ())
+                rooms = WORDS_OF_OTHERS.get(word.removesuffix("s"), ())
                 if not any(belongs(module.name, room) for room in rooms):
                     wrong.append(f"{place}: {name} says {word}")
     return wrong

@@ -88,7 +88,7 @@ PLANTED: list[tuple[house.Rule, str, Files]] = [
     ),
     (
         house.dataclasses_are_frozen,
-        "lacks kw_only, slots",
+        "lacks kw_only",
         {"runner/store/batch.py": "@dataclass\nclass Batch:\n    x: int\n"},
     ),
     (house.models_are_strict, "extra='forbid'", {"runner/settings.py": "class A(BaseModel):\n    x: int\n"}),
