@@ -9,7 +9,7 @@ import pytest
 
 from runner.app import Amends
 from runner.core.state import State
-from tests.flows.stage import FLOWS, Stage, project_of, staged
+from tests.flows.stage import FLOWS, Stage, copy_flows, project_of, staged
 from tests.support.says import DROP_AFTER, refused
 from tests.support.smtp_service import SmtpScript
 
@@ -58,6 +58,30 @@ def test_the_check_has_nothing_to_say(flow: str) -> None:
     project = project_of(FLOWS)
     assert project.problems() == ()
     assert project.check(flow)[0].problems == ()
+
+
+@pytest.mark.parametrize(
+    ("flow", "line", "code"),
+    [
+        ("signup_to_paid", "    accept_order: The welcome may go out first, a correction is ready.\n", "FL204"),
+        ("signup_to_paid", "    unattended: The customer chose the plan and its price in the form.\n", "FL203"),
+        ("signup_to_paid", "run_key: ${{ trigger.id }}  # the same signup twice is one run\n", "FL209"),
+        ("refund_request", "    accept_order: The customer is told after the money has left, never before.\n", "FL204"),
+        ("stock_order", "    compensate: cancel  # the connector names the undo itself\n", "FL202"),
+        ("invoice_reminder", '    when: ${{ outcome.reminder == "done" }}\n', None),
+        ("supplier_onboarding", '    with: { email: "${{ inputs.email }}" }\n', "FL208"),
+    ],
+)
+def test_the_words_of_the_examples_are_there_for_a_reason(
+    tmp_path: Path, flow: str, line: str, code: str | None
+) -> None:
+    folder = copy_flows(tmp_path / "flows", backoffice="http://127.0.0.1:1", shop="http://127.0.0.1:1", smtp_port=1)
+    file = folder / f"{flow}.yaml"
+    text = file.read_text(encoding="utf-8")
+    assert line in text
+    file.write_text(text.replace(line, ""), encoding="utf-8")
+    found = {problem.code for problem in project_of(folder).check(flow)[0].problems}
+    assert found == ({code} if code else set())
 
 
 # --- invoice_reminder ----------------------------------------------------------------------------------------------
