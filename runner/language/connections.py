@@ -20,7 +20,7 @@ from runner.language.source import Path, Source, as_quoted, read
 
 GROUP = "amends.connectors"
 BUILT_IN = ("http", "records", "quarantine")
-COMMON: Mapping[str, Json] = {"connector": "text", "rate": "text or empty", "at_once": "integer or empty"}
+EVERYWHERE: Mapping[str, Json] = {"connector": "text", "rate": "text or empty", "at_once": "integer or empty"}
 """Settings that every line may carry."""
 
 _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_]*$")
@@ -50,7 +50,6 @@ class Found:
     text: str = ""
 
 
-@dataclass(kw_only=True)
 class Kinds:
     """Every connector in reach, loaded when it is asked for.
 
@@ -58,11 +57,19 @@ class Kinds:
     the project to (file, text).
     """
 
-    python: Mapping[str, Any] = field(default_factory=dict)
-    declarative: Declarative | None = None
-    own: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-    _found: dict[str, Found | None] = field(default_factory=dict)
+    def __init__(
+        self,
+        *,
+        python: Mapping[str, Any] | None = None,
+        declarative: Declarative | None = None,
+        own: Mapping[str, tuple[str, str]] | None = None,
+    ) -> None:
+        self.python = python or {}
+        self.declarative = declarative
+        self.own = own or {}
+        self.problems: list[Problem] = []
+        """What is wrong with the connectors that were loaded so far."""
+        self._found: dict[str, Found | None] = {}
 
     def names(self) -> tuple[str, ...]:
         """The connectors' names."""
@@ -202,7 +209,7 @@ def _connection(name: str, source: Source, kinds: Kinds) -> tuple[Connection | N
         return None, [source.problem("FL208", (name, "connector"), f'there is no connector "{connector}"', hint)]
     problems = list(_setting_problems(name, line, found.kind.settings(), source))
     rate = _RATE.match(str(line.get("rate", "")))
-    settings = {key: value for key, value in line.items() if key not in COMMON or key in found.kind.settings()}
+    settings = {key: value for key, value in line.items() if key not in EVERYWHERE or key in found.kind.settings()}
     at_once = line.get("at_once")
     return Connection(
         name=name,
@@ -217,7 +224,7 @@ def _connection(name: str, source: Source, kinds: Kinds) -> tuple[Connection | N
 def _setting_problems(
     name: str, line: Mapping[str, Json], declared: Mapping[str, Json], source: Source
 ) -> Iterator[Problem]:
-    known = {**COMMON, **declared}
+    known = {**EVERYWHERE, **declared}
     for key, value in line.items():
         path: Path = (name, key)
         if key not in known:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 from pydantic import AfterValidator, BaseModel, ValidationError
@@ -42,7 +42,7 @@ _PATTERNS = (
 _FORM_WORDS = {"compensate": "a compensation", "trigger": "a trigger", "steps": "a step"}
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Fitted:
     """What came of fitting. `data` is what was left when everything that does not fit had been set aside."""
 
@@ -67,18 +67,28 @@ def fit(model: type[Model], source: Source, *, forms: Mapping[str, type[Model]],
         return fitted
     for turn in range(MOST_ROUNDS):
         try:
-            fitted.model = model.model_validate(data)
-            return fitted
+            return replace(fitted, model=model.model_validate(data))
         except ValidationError as error:
             details = [(detail, _path(detail["loc"])) for detail in error.errors(include_url=False)]
-            misspelt = {path for detail, path in details if detail["type"] == "extra_forbidden"}
-            for detail, path in details:
-                if turn == 0:
-                    if not _is_misspelt(detail["type"], path, misspelt):
-                        fitted.problems.extend(_problems(detail, path, source, model, forms))
-                    fitted.broken.add(path[:-1])
-                _set_aside(fitted, data, path, detail["type"], fill)
+        if turn == 0:
+            _tell(fitted, details, source, model, forms)
+        for detail, path in details:
+            _set_aside(fitted, data, path, detail["type"], fill)
     return fitted
+
+
+def _tell(
+    fitted: Fitted,
+    details: list[tuple[ErrorDetails, Path]],
+    source: Source,
+    model: type[Model],
+    forms: Mapping[str, type[Model]],
+) -> None:
+    misspelt = {path for detail, path in details if detail["type"] == "extra_forbidden"}
+    for detail, path in details:
+        fitted.broken.add(path[:-1])
+        if not _is_misspelt(detail["type"], path, misspelt):
+            fitted.problems.extend(_problems(detail, path, source, model, forms))
 
 
 def _is_misspelt(kind: str, path: Path, unknown: set[Path]) -> bool:

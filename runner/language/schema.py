@@ -8,7 +8,7 @@ from typing import Any
 
 from runner.contract import Json
 from runner.language.clauses import Model
-from runner.language.connections import COMMON, Kinds, installed
+from runner.language.connections import EVERYWHERE, Kinds, installed
 from runner.language.model import FlowModel
 from runner.language.people import PeopleModel, SecretModel
 from runner.settings import AmendsModel
@@ -71,7 +71,7 @@ def _of_connections(kinds: Kinds) -> dict[str, Json]:
         found = kinds.find(name)
         if found is None:
             continue
-        settings = {**COMMON, **found.kind.settings()}
+        settings = {**EVERYWHERE, **found.kind.settings()}
         properties: dict[str, Json] = {key: {"description": _described(kind)} for key, kind in settings.items()}
         properties["connector"] = {"const": name}
         forms.append(
