@@ -39,7 +39,7 @@ def zone_of(name: str) -> ZoneInfo:
     """The zone of a region name. Raises EvaluationError."""
     try:
         return ZoneInfo(name)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, KeyError) as error:
         raise EvaluationError(f'there is no time zone "{name}": write a region, such as Asia/Tokyo') from error
 
 

@@ -92,7 +92,9 @@ def source_names(source: str, start: int = 0, known: frozenset[Path] = frozenset
 
 
 def tree(source: str) -> nodes.Expr:
-    """The parsed expression (what stands inside the marker). `lineno` of each part is its offset in the source.
+    """The parsed expression (what stands inside the marker).
+
+    A part's `lineno` is the offset of the sign that makes it: a name's first letter, the dot of `.x`, an operator.
 
     Raises `EvaluationError` when it cannot be parsed.
     """

@@ -86,7 +86,8 @@ def _read_path(keys: tuple[Key, ...]) -> Read:
     def read(frame: Frame) -> Json:
         value: Json = frame.scope
         for key in keys:
-            value = value.get(key) if type(value) is dict else _step(value, key, keys)
+            is_record = type(value) is dict and type(key) is str
+            value = value.get(key) if is_record else _step(value, key, keys)
             if value is None:
                 raise _missing(frame.scope, keys)
         return value
@@ -112,7 +113,7 @@ def _step(value: Json, key: Json, keys: tuple[Key, ...] = ()) -> Json:
 def _missing(scope: Mapping[str, Json], keys: tuple[Key, ...]) -> NoValue:
     value: Json = scope
     for place, key in enumerate(keys):
-        inner = value.get(key) if isinstance(value, Mapping) else _step(value, key, keys)
+        inner = _step(value, key, keys)
         if inner is not None:
             value = inner
             continue

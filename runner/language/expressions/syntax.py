@@ -47,14 +47,14 @@ def parse(source: str) -> nodes.Expr | Fault:
         return Fault(offset=0, length=1, what=f"the expression is longer than {LONGEST_SOURCE:,} characters")
     if not source.strip():
         return Fault(offset=0, length=1, what="nothing stands inside ${{ }}", hint="write a name, such as inputs.email")
+    parser = Parser(_JINJA, "")
     try:
-        parser = Parser(_JINJA, "")
         parser.stream = TokenStream(_JINJA.lexer.wrap(_tokens(source)), None, None)
         parsed = parser.parse_expression()
         if not parser.stream.eos:
             return _syntax_fault(source, parser.stream.current.lineno)
     except TemplateSyntaxError as error:
-        return _syntax_fault(source, error.lineno)
+        return _syntax_fault(source, error.lineno, breaks_off=parser.stream.current.type == "eof")
     except (RecursionError, ValueError, MemoryError):
         return Fault(offset=0, length=1, what="the expression is too deep or holds too large a number")
     return parsed
@@ -71,23 +71,16 @@ def _tokens(source: str) -> Iterator[tuple[int, str, str]]:
         raise TemplateSyntaxError("unreadable", at) from error
 
 
-def _syntax_fault(source: str, offset: int) -> Fault:
+def _syntax_fault(source: str, offset: int, *, breaks_off: bool = False) -> Fault:
     at = min(max(offset, 0), len(source) - 1)
     while at < len(source) - 1 and source[at].isspace():
         at += 1
+    if breaks_off:
+        return Fault(offset=len(source.rstrip()) - 1, length=1, what="the expression breaks off")
     sign = source[at]
-    hint = _SIGN_HINTS.get(sign, "")
-    if sign == "|" and "||" in source:
-        hint = 'write "or"'
-    word = sign
-    if sign.isalnum():
-        word = source[at:].split(maxsplit=1)[0].split("(", maxsplit=1)[0]
-    what = (
-        f'the expression cannot be read at "{word}"'
-        if at < len(source.rstrip()) - 1 or hint
-        else "the expression breaks off"
-    )
-    return Fault(offset=at, length=len(word), what=what, hint=hint)
+    hint = 'write "or"' if sign == "|" and "||" in source else _SIGN_HINTS.get(sign, "")
+    word = source[at:].split()[0].split("(")[0] if sign.isalnum() else sign
+    return Fault(offset=at, length=len(word), what=f'the expression cannot be read at "{word}"', hint=hint)
 
 
 # --- what is not in the language -----------------------------------------------------------------------------------
@@ -120,11 +113,12 @@ def _inspect(parsed: nodes.Expr) -> list[Fault]:
 
 
 def _children(part: nodes.Node) -> list[nodes.Node]:
-    """The parts inside a part that are values themselves."""
+    """The parts inside a part that are values themselves; a `none` behind `default` is none."""
+    if isinstance(part, nodes.Filter) and part.name == "default" and part.node is not None:
+        return [part.node, *(value for value in part.args if not _is_none(value))]
     if isinstance(part, nodes.Call):
-        return list(part.args)
-    if (isinstance(part, nodes.Filter) and part.name == "default") or isinstance(part, nodes.Operand):
-        return [child for child in part.iter_child_nodes() if not _is_none(child)]
+        is_default = isinstance(part.node, nodes.Name) and part.node.name == "default"
+        return [value for place, value in enumerate(part.args) if not (is_default and place and _is_none(value))]
     return list(part.iter_child_nodes())
 
 
