@@ -23,6 +23,7 @@ import zlib
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -135,6 +136,7 @@ async def _send_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHand
         raise aiohttp.ClientPayloadError("the connection broke") from error
 
 
+@lru_cache(maxsize=16)
 def trusting(ca: str = "") -> ssl.SSLContext:
     """The certificates that are trusted: those of the system and of certifi, and those in the file `ca`."""
     context = httpx.create_ssl_context(trust_env=False)
@@ -151,7 +153,6 @@ class Client:
         self._guard = guard
         self._ca = ca
         self._max_body = max_body
-        self._tls: ssl.SSLContext | None = None
         self._transports: dict[bool, AiohttpTransport] = {}
 
     async def exchange(self, wire: Wire, *, limit: int, fresh: bool = False, follow: bool = False) -> Answer | Lost:
@@ -186,9 +187,8 @@ class Client:
         self._transports.clear()
 
     async def _once(self, wire: Wire, fresh: bool) -> Answer:
-        url = httpx.URL(wire.url)
-        self._guard.check_host(url.host)
-        request = httpx.Request(wire.method, url, headers=wire.headers, content=wire.body)
+        self._guard.check_host(urlsplit(wire.url).hostname or "")
+        request = httpx.Request(wire.method, wire.url, headers=wire.headers, content=wire.body)
         response = await self._transport(fresh).handle_async_request(request)
         stream = response.stream
         assert isinstance(stream, httpx.AsyncByteStream)
@@ -207,13 +207,11 @@ class Client:
     def _transport(self, fresh: bool) -> AiohttpTransport:
         transport = self._transports.get(fresh)
         if transport is None:
-            if self._tls is None:
-                self._tls = trusting(self._ca)
             session = aiohttp.ClientSession(
                 connector=_Connector(
                     resolver=_Resolver(self._guard),
                     socket_factory=self._open_socket,
-                    ssl=self._tls,
+                    ssl=trusting(self._ca),
                     limit=0,
                     force_close=fresh,
                 ),
@@ -223,7 +221,7 @@ class Client:
                 skip_auto_headers=("Content-Type", "Accept", "Accept-Encoding", "User-Agent"),
                 trust_env=False,
             )
-            transport = AiohttpTransport(client=session, verify=self._tls, trust_env=False)
+            transport = AiohttpTransport(client=session, verify=trusting(self._ca), trust_env=False)
             self._transports[fresh] = transport
         return transport
 

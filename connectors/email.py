@@ -28,7 +28,7 @@ import aiosmtplib
 from connectors.client import trusting
 from connectors.guard import AddressRefused, Guard, is_public, literal
 from connectors.letter import address, build, freeze, wanted_files
-from connectors.service import secret_only, secret_or_text
+from connectors.service import secret_only, secret_or_text, trusted_file
 from runner.clock import HOUR, MINUTE, MachineClock
 from runner.contract import Action, Connector, Json, Outcome, Purpose, Reason, Request, Retry, Tools
 from runner.errors import NotFound, RequestError, SecretMissing, SettingsError
@@ -148,7 +148,7 @@ def _read_host(name: str, settings: Mapping[str, Json]) -> _Host:
         security=str(security),
         allow_private=settings.get("allow_private", False),
         allow_insecure=allow_insecure,
-        ca=str(settings.get("ca") or ""),
+        ca=trusted_file(name, settings.get("ca")),
     )
 
 
@@ -182,7 +182,6 @@ class _Mail:
         self._password = password
         self._tools = tools
         self._guard = Guard(allow_private=where.allow_private)
-        self._tls: ssl.SSLContext | None = None
         self._clock = MachineClock()
 
     @property
@@ -204,7 +203,7 @@ class _Mail:
         try:
             async with asyncio.timeout(limit / 1000):
                 message, options = self._message(request.body)
-                await talk.connect(self._context())
+                await talk.connect(trusting(self._where.ca))
                 await talk.login(*self._credentials())
                 await talk.address(str(request.body["sender"]), str(request.body["recipient"]), options)
                 reply = await talk.hand_over(message)
@@ -226,11 +225,6 @@ class _Mail:
 
     def origin(self) -> str:
         return f"{'smtps' if self._where.security == 'tls' else 'smtp'}://{self._where.host}:{self._where.port}"
-
-    def _context(self) -> ssl.SSLContext:
-        if self._tls is None:
-            self._tls = trusting(self._where.ca)
-        return self._tls
 
     def _credentials(self) -> tuple[str, str] | tuple[()]:
         if self._user is None:

@@ -12,10 +12,12 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from email.header import Header
 from email.headerregistry import Address
 from email.message import EmailMessage
-from email.policy import SMTP, SMTPUTF8
+from email.policy import SMTP, EmailPolicy
 from email.utils import format_datetime
+from typing import Any
 
 from runner.contract import Json
 from runner.errors import RequestError
@@ -44,6 +46,24 @@ _KINDS = {
 }
 
 
+MAILBOXES = frozenset({"from", "to", "reply-to"})
+LONGEST_NAME = 300
+
+
+class _Policy(EmailPolicy):
+    """SMTP's policy, with names folded so that a long one that is not ASCII keeps its spaces."""
+
+    def fold_binary(self, name: str, value: Any) -> bytes:
+        addresses: tuple[Address, ...] = getattr(value, "addresses", ())
+        if name.lower() not in MAILBOXES or len(addresses) != 1:
+            return super().fold_binary(name, value)
+        one = addresses[0]
+        if not one.display_name or one.display_name.isascii():
+            return f"{name}: {one}\r\n".encode()
+        shown = Header(one.display_name, "utf-8", header_name=name).encode(linesep="\r\n")
+        return f"{name}: {shown}\r\n <{one.addr_spec}>\r\n".encode()
+
+
 def one_line(text: str) -> str:
     """The text with every line break made a space, and without the signs nobody can see."""
     return _CONTROL.sub("", LINE_BREAKS.sub(" ", text.replace("\t", " "))).strip()
@@ -58,6 +78,8 @@ def address(text: Json, field: str) -> tuple[str, str]:
         raise RequestError(f"{field} is empty; a mail needs an address")
     match = _NAMED.match(text)
     name, bare = (one_line(match["name"]).strip('"'), match["address"]) if match else ("", text)
+    if len(name) > LONGEST_NAME:
+        raise RequestError(f"{field}: the name has more than {LONGEST_NAME} characters")
     if _CONTROL.search(bare):
         raise RequestError(f"{field} holds a line break or an invisible sign; an address is one line of plain text")
     bare = bare.strip()
@@ -127,8 +149,8 @@ def freeze(input: Mapping[str, Json], *, sender: tuple[str, str], reply_to: str,
 def build(letter: Mapping[str, Json], contents: Sequence[bytes], *, at: int) -> EmailMessage:
     """The message. `contents` are the attachments' bytes in order, `at` is ms since the epoch for the `Date`."""
     recipient = str(letter["recipient"])
-    policy = SMTP if (recipient + str(letter["sender"])).isascii() else SMTPUTF8
-    message = EmailMessage(policy=policy)
+    wide = not (recipient + str(letter["sender"])).isascii()
+    message = EmailMessage(policy=_Policy(linesep=SMTP.linesep, max_line_length=SMTP.max_line_length, utf8=wide))
     message["Date"] = format_datetime(datetime.fromtimestamp(at // 1000, tz=UTC))
     message["From"] = _header(str(letter["from"]))
     message["To"] = _header(str(letter["to"]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -44,10 +45,17 @@ class Place:
             raise SettingsError(f"{name}: origin must be a text like https://api.example.com")
         if origin:
             _check_origin(name, origin, allow)
-        ca = settings.get("ca", "") or ""
-        if not isinstance(ca, str):
-            raise SettingsError(f"{name}: ca must be the name of a file of certificates")
+        ca = trusted_file(name, settings.get("ca"))
         return cls(origin=origin.rstrip("/"), allow_private=allow, ca=ca)
+
+
+def trusted_file(name: str, ca: Json) -> str:
+    """The setting `ca`: a file of certificates, or empty. Raises SettingsError."""
+    if not ca:
+        return ""
+    if not isinstance(ca, str) or not Path(ca).is_file():
+        raise SettingsError(f'{name}: ca must be a file of certificates, and "{ca}" is none')
+    return ca
 
 
 def _check_origin(name: str, origin: str, allow_private: bool) -> None:
