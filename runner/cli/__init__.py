@@ -1,0 +1,116 @@
+"""The command line: one file for each noun, loaded when it is asked for, so that `amends --help` is quick.
+
+May import everything below; home of typer and rich. Begin with `NOUNS`, then `place` (which project, who, the driver),
+`telling` (a log as lines), `timeline` (a run as a page) and `live` (a run while it goes). `failures` turns errors into
+sentences and exit codes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from runner import __version__
+
+NOUNS: dict[str, str] = {
+    "demo": "a whole project with real local servers: four runs, told and proved",
+    "init": "begin a project in a folder",
+    "check": "check flows, and the files around them",
+    "run": "run a flow, and watch it",
+    "serve": "drive the project's runs until it is stopped",
+    "runs": "list, show, watch, pause, stop, compensate and settle runs",
+    "handoffs": "what waits for a person: list, show, ack, resolve",
+    "flows": "list the project's flows",
+    "connectors": "list connectors, show their actions and fields",
+    "secrets": "which secrets are needed, and which are missing",
+    "log": "verify the action log, export a run's evidence",
+    "schema": "write the JSON Schemas that editors use",
+    "doctor": "check this computer and this project",
+}
+"""Every command and what it is for. The file of a noun is `runner/cli/<noun>.py`, its commands are `COMMANDS` there."""
+
+OK, FAILED, WRONG, DEFECT, INTERRUPTED = 0, 1, 2, 70, 130
+
+
+def main() -> None:
+    """The entry point `amends`."""
+    code = run_command(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+def run_command(arguments: Sequence[str]) -> int:
+    """Runs one command; answers its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    words, folder, trouble = _without_project(list(arguments))
+    if trouble:
+        return _wrong(trouble)
+    if not words or words[0] in ("--help", "-h", "help"):
+        print(_help())
+        return OK
+    if words[0] == "--version":
+        print(f"amends {__version__}")
+        return OK
+    if words[0] not in NOUNS:
+        return _wrong(f'there is no command "{words[0]}"; {_near(words[0])}')
+    return _dispatch(words, folder)
+
+
+def _dispatch(words: list[str], folder: str) -> int:
+    failures = importlib.import_module("runner.cli.failures")
+    place = Path(folder) if folder else None
+    code: int = failures.guarded(words[0], words[1:], place)
+    return code
+
+
+def _without_project(words: list[str]) -> tuple[list[str], str, str]:
+    """(the other words, the folder that `--project` names, what is wrong with it)."""
+    folder = os.environ.get("AMENDS_PROJECT", "")
+    kept: list[str] = []
+    while words:
+        word = words.pop(0)
+        if word == "--":
+            return [*kept, word, *words], folder, ""
+        if word == "--project":
+            if not words:
+                return [], "", "--project needs a folder"
+            folder = words.pop(0)
+        elif word.startswith("--project="):
+            folder = word.partition("=")[2]
+        else:
+            kept.append(word)
+    if folder and not Path(folder).is_dir():
+        return [], "", f'there is no folder "{folder}" (--project)'
+    return kept, folder, ""
+
+
+def _wrong(sentence: str) -> int:
+    print(f"amends: {sentence}", file=sys.stderr)
+    return WRONG
+
+
+def _near(word: str) -> str:
+    close = difflib.get_close_matches(word.lower(), NOUNS, n=1, cutoff=0.5)
+    return f'did you mean "{close[0]}"?' if close else "`amends --help` lists all of them"
+
+
+def _help() -> str:
+    lines = [
+        "Amends runs automations written in YAML, and makes good what was done when a later step fails.",
+        "",
+        "Usage: amends [--project DIR] COMMAND …",
+        "",
+        *(f"  {noun:<12} {summary}" for noun, summary in NOUNS.items()),
+        "",
+        "`amends COMMAND --help` says more. Begin with `amends demo`, or with `amends init`.",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,99 @@
+"""What a person sees when a command cannot do what was asked: one sentence and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import tempfile
+import traceback
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from runner.cli import DEFECT, INTERRUPTED, OK, WRONG
+from runner.cli.page import complain
+from runner.cli.place import FOLDER, Interrupted
+from runner.cli.words import plain, sentence
+from runner.errors import AmendsError, InputsInvalid, InvalidFlow
+from runner.language.problems import render
+
+HEARD = logging.ERROR
+
+
+def guarded(noun: str, words: Sequence[str], folder: Path | None) -> int:
+    """Loads the noun, runs its command, and turns whatever goes wrong into a sentence and a code."""
+    FOLDER.set(folder)
+    logging.basicConfig(level=HEARD, format="amends: %(message)s", handlers=[_Short()])
+    try:
+        commands: typer.Typer = importlib.import_module(f"runner.cli.{noun}").COMMANDS
+        answer = typer.main.get_command(commands).main(
+            args=list(words), prog_name=f"amends {noun}", standalone_mode=False
+        )
+        return answer if isinstance(answer, int) else OK
+    except (Interrupted, KeyboardInterrupt) as stopped:
+        complain(str(stopped) or "Stopped.")
+        return INTERRUPTED
+    except AmendsError as error:
+        explain(error)
+        return WRONG
+    except BrokenPipeError:
+        return OK
+    except Exception as error:  # noqa: BLE001  the last resort: a sentence, never a traceback
+        if hasattr(error, "format_message"):  # a wrong word on the command line; typer's own classes are private
+            complain(f"amends: {_usage(error, noun)}")
+            return WRONG
+        complain(defect(error, noun, folder))
+        return DEFECT
+
+
+def explain(error: AmendsError) -> None:
+    """An error as its sentence; all problems of a flow, all wrong inputs."""
+    if isinstance(error, InvalidFlow):
+        for problem in error.problems:
+            complain(render(problem, error.sources.get(problem.file, "")))
+    elif isinstance(error, InputsInvalid):
+        complain("amends: the inputs do not fit the flow, so nothing was started:")
+        complain(*(f"  {name}: {sentence(what)}" for name, what in error.problems.items()))
+    else:
+        complain(f"amends: {plain(error)}")
+
+
+def _usage(error: Any, noun: str) -> str:
+    said = plain(error.format_message()).rstrip(".")
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else f"amends {noun}"
+    return f"{said[:1].lower()}{said[1:]}; `{path} --help` says how it is written" if said else f"see `{path} --help`"
+
+
+def defect(error: BaseException, noun: str, folder: Path | None) -> str:
+    """Keeps the traceback of an error that nobody foresaw; answers the sentence that says where."""
+    at = datetime.now(tz=UTC).isoformat(timespec="seconds")
+    text = f"--- {at} amends {noun}\n{''.join(traceback.format_exception(error))}\n"
+    for place in ((folder or Path.cwd()) / ".amends", Path(tempfile.gettempdir())):
+        file = place / "defects.log"
+        try:
+            handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            with os.fdopen(handle, "a", encoding="utf-8") as out:
+                out.write(text)
+        except OSError:
+            continue
+        return (
+            f"amends: a defect in Amends itself ({type(error).__name__}) ended this command; the runs are safe in "
+            f"their log, and the details of the defect stand in {file}"
+        )
+    return f"amends: a defect in Amends itself ended this command: {plain(error)}"
+
+
+class _Short(logging.StreamHandler[Any]):
+    """Log records of libraries and the engine as one line; a traceback goes to the defects file."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1] is not None:
+            complain(f"amends: {plain(record.getMessage())}")
+            complain(defect(record.exc_info[1], record.name, FOLDER.get()))
+            return
+        complain(f"amends: {plain(record.getMessage())}")

@@ -1,0 +1,91 @@
+"""`amends secrets`: which secrets the project's connections name, and which are missing. Never a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import typer
+
+from runner.cli import FAILED, OK, page, place
+from runner.contract import Json
+from runner.errors import SecretMissing
+from runner.language.project import Project
+from runner.secrets import Secrets
+
+COMMANDS = place.noun("Which secrets are needed, and which are missing. Values are never shown.")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Needed:
+    """A secret that is named somewhere. `fault` says why it cannot be used, empty where it can."""
+
+    name: str
+    used_by: tuple[str, ...]
+    fault: str
+
+
+@COMMANDS.command("list", help="List the secrets that connections name, and those that stand in .env unused.")
+def list_(as_json: place.AsJson = False) -> None:
+    with place.opened() as amends:
+        found = needed(amends.project)
+        unused = sorted(set(Secrets(amends.project.folder).known()) - {each.name for each in found})
+        if as_json:
+            page.say_json({"needed": [_as_json(each) for each in found], "unused": unused})
+            return
+        rows = [(each.name, ", ".join(each.used_by), "set" if not each.fault else "MISSING") for each in found]
+        rows += [(name, "nothing names it", "set") for name in unused]
+        if not rows:
+            page.say("No connection names a secret.")
+            return
+        page.show(page.listed(("secret", "named by", ""), rows, fixed=(0,)))
+
+
+@COMMANDS.command(help="Say which secrets cannot be used, and why; exit code 1 where there are any.")
+def check(as_json: place.AsJson = False) -> None:
+    with place.opened() as amends:
+        found = needed(amends.project)
+        faults = [each for each in found if each.fault]
+        if as_json:
+            page.say_json([_as_json(each) for each in found])
+        else:
+            for each in faults:
+                page.say(f"{each.name} (named by {', '.join(each.used_by)}): {each.fault}.")
+            if not faults:
+                page.say(f"{len(found)} secret{'' if len(found) == 1 else 's'} named, none is missing.")
+        raise typer.Exit(FAILED if faults else OK)
+
+
+def _as_json(each: Needed) -> dict[str, Json]:
+    return {"name": each.name, "named_by": list(each.used_by), "is_set": not each.fault, "fault": each.fault}
+
+
+def needed(project: Project) -> list[Needed]:
+    """Every secret that a connection names, with what is wrong with it. Raises SettingsError for a broken .env."""
+    users: dict[str, list[str]] = {}
+    for name, connection in project.connections.by_name.items():
+        for secret in dict.fromkeys(named_in(connection.settings)):
+            users.setdefault(secret, []).append(name)
+    secrets = Secrets(project.folder)
+    return [Needed(name=name, used_by=tuple(by), fault=_fault(secrets, name)) for name, by in sorted(users.items())]
+
+
+def _fault(secrets: Secrets, name: str) -> str:
+    try:
+        secrets.value(name)
+    except SecretMissing as error:
+        return str(error)
+    return ""
+
+
+def named_in(value: Json) -> Iterator[str]:
+    """The secrets that a setting names: `{ secret: NAME }`, at any depth."""
+    if isinstance(value, Mapping):
+        if list(value) == ["secret"]:
+            yield str(value["secret"])
+            return
+        for inner in value.values():
+            yield from named_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from named_in(inner)
