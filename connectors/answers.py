@@ -6,8 +6,8 @@
     2xx that cannot be read          unknown
     2xx whose success test is false  unknown
 
-A connector's `failures` may say otherwise, since it knows the vendor's words. `unavailable` (nothing was done, try again)
-is never concluded from a status.
+A connector's `failures` may say otherwise, since it knows the vendor's words. `unavailable` (nothing was done, try
+again) is never concluded from a status.
 """
 
 from __future__ import annotations

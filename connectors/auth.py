@@ -1,7 +1,7 @@
 """How a request proves who we are. Credentials are put in here, at the send, and nowhere else.
 
-Each way registers itself under its name. What it is told names values; `resolve` turns such a name into the value at the
-very moment, so nothing secret is kept in between.
+Each way registers itself under its name. What it is told names values; `resolve` turns such a name into the value at
+the very moment, so nothing secret is kept in between.
 
     bearer: token                                      Authorization: Bearer …
     header: { name: X-Api-Key, value: token }          any header; `prefix: "Token "` stands before the value

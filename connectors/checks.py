@@ -1,4 +1,5 @@
-"""The rules of a connector file beyond its shape: what does not hold together does not load. Each rule registers itself.
+"""The rules of a connector file beyond its shape: what does not hold together does not load. Each rule registers
+itself.
 
 A rule gets one action and yields problems with their place. All problems of a file come at once.
 """
@@ -13,7 +14,7 @@ from connectors.auth import faults as auth_faults
 from connectors.auth import is_header_name, named_values
 from connectors.model import METHODS, ActionModel, ConnectorModel, FindModel, LookupModel, RequestModel
 from connectors.rendering import lone_name
-from connectors.service import COMMON_SETTINGS
+from connectors.service import HTTP_SETTINGS
 from runner.contract import Json, missing, optional
 from runner.errors import Problem
 from runner.language.expressions import faults, names
@@ -71,7 +72,7 @@ def check_connector(source: Source, model: ConnectorModel) -> Iterator[Problem]:
 
 def known_settings(model: ConnectorModel) -> dict[str, Json]:
     """The settings a connection to this connector may have: name to type."""
-    found: dict[str, Json] = dict(COMMON_SETTINGS)
+    found: dict[str, Json] = dict(HTTP_SETTINGS)
     if not model.origin:
         found["origin"] = "text"
     auth = model.auth or {}

@@ -1,8 +1,8 @@
 """The one client policy: how every HTTP request leaves, whatever connector it comes from.
 
-httpx over the aiohttp transport, and nothing of the environment: no proxy variables, no netrc, no cookies. One request is
-one attempt: nothing below repeats it. What the caller is told is either an `Answer`, complete and within the size limit,
-or a `Lost`, which says whether a byte of the request may have left:
+httpx over the aiohttp transport, and nothing of the environment: no proxy variables, no netrc, no cookies. One request
+is one attempt: nothing below repeats it. What the caller is told is either an `Answer`, complete and within the size
+limit, or a `Lost`, which says whether a byte of the request may have left:
 
 - everything up to the finished TLS handshake (name, guard, connect) is `sent=False`;
 - everything after is `sent=True`, a stale kept-alive connection included.

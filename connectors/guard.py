@@ -1,8 +1,8 @@
 """The address guard: which addresses an outgoing connection may go to. Every connection, HTTP or SMTP, passes here.
 
-Public addresses only, unless the connection says `allow_private: true`; addresses where clouds keep their metadata never.
-All answers of a name are checked, and whoever connects must connect to a checked address: `resolve` gives them, and
-`check_address` is asked once more with the very address a socket is about to be opened to.
+Public addresses only, unless the connection says `allow_private: true`; addresses where clouds keep their metadata
+never. All answers of a name are checked, and whoever connects must connect to a checked address: `resolve` gives them,
+and `check_address` is asked once more with the very address a socket is about to be opened to.
 
 `AddressRefused` is an OSError, so that libraries treat it like any other failure to connect: no byte has left.
 """

@@ -24,7 +24,7 @@ from connectors.answers import (
 from connectors.auth import faults, is_header_name
 from connectors.client import Answer
 from connectors.rendering import NOW, ZONE, checked_input, json_body, query_of, rendered_headers
-from connectors.service import COMMON_SETTINGS, Place, Service, checked_header, resolver, secret_only, shown
+from connectors.service import HTTP_SETTINGS, Place, Service, checked_header, resolver, secret_only, shown
 from runner.clock import MachineClock
 from runner.contract import Action, Connector, Effect, Json, Outcome, Purpose, Request, Tools
 from runner.errors import EvaluationError, RequestError, SettingsError
@@ -47,15 +47,13 @@ SHOWN_HEADERS = (
 )
 """The headers of an answer that a flow can read."""
 
-_INPUT: Mapping[str, Json] = {
+_ASKS: Mapping[str, Json] = {
     "url": "text",
     "query": "record or empty",
     "headers": "record or empty",
-    "json": "any or empty",
-    "form": "record or empty",
-    "text": "text or empty",
     "success": "text or empty",
 }
+_INPUT: Mapping[str, Json] = {**_ASKS, "json": "any or empty", "form": "record or empty", "text": "text or empty"}
 _OUTPUT: Mapping[str, Json] = {"status": "integer", "headers": "record", "text": "text"}
 _TITLES = {
     "get": "Asks a URL",
@@ -75,7 +73,7 @@ class HttpKind:
 
     def settings(self) -> Mapping[str, Json]:
         return {
-            **COMMON_SETTINGS,
+            **HTTP_SETTINGS,
             "headers": "record or empty",
             "auth": "record or empty",
             "key": "record or empty",
@@ -121,7 +119,7 @@ def _actions(effect: Effect, life: int) -> dict[str, Action]:
             title=title,
             effect="read" if reads else effect,
             key_life=0 if reads else life,
-            input={**_INPUT, "method": "text"} if name == "request" else _INPUT,
+            input={"method": "text", **_INPUT} if name == "request" else _ASKS if reads else _INPUT,
             output={"found": "yes_no", **_OUTPUT} if reads else _OUTPUT,
             open_output=True,
             sample=None if reads else {"status": 200, "headers": {}, "text": "", "json": None},

@@ -1,9 +1,10 @@
 """A mail as data and as bytes: checked addresses, clean headers, a stable Message-ID, and the same bytes every time.
 
-A letter is frozen as its fields (attachments by their digest), not as bytes, so that people can read what will be sent and
-the log does not hold every attachment. `build` makes the bytes out of exactly these fields: the boundaries come from
-the Message-ID, nothing else enters but the attachments' bytes (checked against their digests) and the `Date` header, which
-is added at the send like a credential because `prepare` has no clock. So a key stays bound to one content.
+A letter is frozen as its fields (attachments by their digest), not as bytes, so that people can read what will be sent
+and the log does not hold every attachment. `build` makes the bytes out of exactly these fields: the boundaries come
+from the Message-ID, nothing else enters but the attachments' bytes (checked against their digests) and the `Date`
+header, which is added at the send like a credential because `prepare` has no clock. So a key stays bound to one
+content.
 """
 
 from __future__ import annotations

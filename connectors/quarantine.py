@@ -24,7 +24,7 @@ ACTIONS: Mapping[str, Action] = {
             input={"record": "text", "reason": "text or empty", "content": "record or empty"},
             output={"record": "text"},
             own=True,
-            undo=Undo(action="release", with_={"record": "${{ output.record }}"}),
+            undo=Undo(action="release", with_={"record": "${{ input.record }}"}),
             sample={"record": "draft/1"},
         ),
         Action(
@@ -35,7 +35,7 @@ ACTIONS: Mapping[str, Action] = {
             input={"record": "text", "reason": "text or empty"},
             output={"record": "text"},
             own=True,
-            undo=Undo(action="add", with_={"record": "${{ output.record }}"}),
+            undo=Undo(action="add", with_={"record": "${{ input.record }}"}),
             sample={"record": "draft/1"},
         ),
     )

@@ -26,7 +26,7 @@ ACTIONS: Mapping[str, Action] = {
             open_input=True,
             open_output=True,
             own=True,
-            undo=Undo(action="delete", with_={"collection": "${{ output.collection }}", "id": "${{ output.id }}"}),
+            undo=Undo(action="delete", with_={"collection": "${{ input.collection }}", "id": "${{ output.id }}"}),
             sample={"id": "draft", "collection": "draft"},
         ),
         Action(

@@ -16,7 +16,7 @@ from connectors.guard import AddressRefused, Guard
 from runner.contract import Json, Outcome, Tools
 from runner.errors import RequestError, SecretMissing, SettingsError
 
-COMMON_SETTINGS: Mapping[str, Json] = {
+HTTP_SETTINGS: Mapping[str, Json] = {
     "origin": "text or empty",
     "allow_private": "yes_no or empty",
     "ca": "text or empty",

@@ -159,7 +159,7 @@ async def test_credentials_are_added_at_the_send(auth: dict[str, Any], header: s
         ({"url": "https://x.test/#a"}, 'https://x.test/ holds a "#", which is never sent; leave it out'),
         (
             {"url": "https://x.test/", "jsn": 1},
-            'post has no field "jsn"; its fields: url, query, headers, json, form, text, success',
+            'post has no field "jsn"; its fields: url, query, headers, success, json, form, text',
         ),
         ({"url": "https://x.test/", "json": {}, "form": {}}, "a request has one body, and here are json and form"),
         ({"url": "https://x.test/", "json": float("nan")}, "the body holds a value that JSON cannot carry"),
