@@ -69,7 +69,7 @@ class Progress:
 
 
 def progress(state: State, plan: CallPlan, now: int) -> Progress:
-    """What to do about all parts of a call."""
+    """What to do about all parts of a call: one fact, which may change what follows, or else every call that is due."""
     records: list[Command] = []
     sends: list[Send] = []
     ended: dict[int, Move] = {}
@@ -97,7 +97,7 @@ def progress(state: State, plan: CallPlan, now: int) -> Progress:
             if not sends and command.purpose == plan.purpose and not _knows_input(state, plan):
                 command = replace(command, whole_input=plan.input)
             sends.append(command)
-    return Progress(commands=tuple(records or sends), ended=ended, is_moving=is_moving)
+    return Progress(commands=tuple(records[:1] or sends), ended=ended, is_moving=is_moving)
 
 
 def _numbered(send: Send, call: Call | None, start_no: int) -> Send:

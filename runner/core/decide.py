@@ -136,7 +136,7 @@ def _closing(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
     settling = () if state.is_taken_over else settle_open(bundle, state, now, with_undo=is_stopping)
     facts = tuple(command for command in settling if isinstance(command, Record))
     if facts:
-        return facts
+        return facts[:1]
     if any(call.is_open for call in state.calls.values()):
         is_begun = state.root.has_begun and not is_stopping
         return settling + (compensate(bundle, state, now) or ()) if is_begun else settling

@@ -83,12 +83,12 @@ def _intend(state: State, send: Send, *, now: int, fence: int, connect: Connect)
     )  # fmt: skip
 
 
-def append_of(turn: Turn, *, fence: int, previous_hash: str) -> Append:
-    """The turn as one conditional write."""
+def append_of(turn: Turn, *, fence: int, previous_hash: str, told: State) -> Append:
+    """The turn as one conditional write. `told` is the state that effects and hand-offs were last written for."""
     return Append(
         run=turn.after.run, seq=turn.before.seq, fence=fence, events=turn.events, columns=columns_of(turn.after),
-        previous_hash=previous_hash, effects=_effect_changes(turn.before, turn.after),
-        handoffs=_handoff_changes(turn.before, turn.after), free_record=turn.free_record,
+        previous_hash=previous_hash, effects=_effect_changes(told, turn.after),
+        handoffs=_handoff_changes(told, turn.after), free_record=turn.free_record,
     )  # fmt: skip
 
 

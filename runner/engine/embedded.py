@@ -51,13 +51,18 @@ class Outside(Protocol):
 
 @dataclass(kw_only=True, slots=True)
 class _Driven:
-    """A run while a worker drives it."""
+    """A run while a worker drives it.
+
+    `columns` and `told` are what the tables beside the log were last written for; None and an empty state where that is
+    not known, because reports may have come in between.
+    """
 
     run: str
     bundle: Bundle
     state: State
     end: LogEnd
     columns: RunColumns | None = None
+    told: State = field(default_factory=State)
     calls: dict[asyncio.Task[Outcome], e.CallIntended] = field(default_factory=dict)
 
 
@@ -226,7 +231,9 @@ class Embedded:
             if not turn.events and columns == driven.columns:
                 return turn
             try:
-                driven.end = await self._store.append(append_of(turn, fence=self._fence, previous_hash=driven.end.hash))
+                driven.end = await self._store.append(
+                    append_of(turn, fence=self._fence, previous_hash=driven.end.hash, told=driven.told)
+                )
             except (SequenceConflict, StoreUnwritable) as refused:
                 await self._begin_again(driven, reported, refused)
                 reported = ()
@@ -234,7 +241,7 @@ class Embedded:
             except RecordIsHeld as held:
                 await self._begin_again(driven, reported, None)
                 return await self._rest_held(driven, held)
-            driven.state, driven.columns = turn.after, columns
+            driven.state, driven.columns, driven.told = turn.after, columns, turn.after
             self._tell(driven.run, turn)
             return turn
 
@@ -252,7 +259,8 @@ class Embedded:
             await asyncio.sleep(1.0)
         await self._report(driven, reported)
         fresh = self._read(driven.run)
-        driven.state, driven.end, driven.columns, driven.bundle = fresh.state, fresh.end, None, fresh.bundle
+        driven.state, driven.end, driven.bundle = fresh.state, fresh.end, fresh.bundle
+        driven.columns, driven.told = None, State()
 
     async def _report(self, driven: _Driven, reported: tuple[e.Event, ...]) -> None:
         for event in reported:
@@ -274,8 +282,10 @@ class Embedded:
             return Turn(before=state, after=state, events=(), intents=())
         event = e.RunHeld(at=self._now(state), why="record", name=held.record, by_run=held.by_run)
         turn = Turn(before=state, after=fold(state, event), events=(event,), intents=())
-        driven.end = await self._store.append(append_of(turn, fence=self._fence, previous_hash=driven.end.hash))
-        driven.state = turn.after
+        driven.end = await self._store.append(
+            append_of(turn, fence=self._fence, previous_hash=driven.end.hash, told=driven.told)
+        )
+        driven.state, driven.told = turn.after, turn.after
         self._tell(driven.run, turn)
         return turn
 

@@ -1,0 +1,116 @@
+"""The project of the crash cases: a flow with a step of every kind, and its compensations of every word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+WRITE = """  {name}:
+    {effect}
+    input: {{ note: text or empty, of: text or empty }}
+    request:
+      post: /{name}
+      json: {{ note: "${{{{ input.note | default('none') }}}}", reference: "${{{{ key }}}}" }}
+    output: {{ id: text }}
+    external_id: ${{{{ response.json.id }}}}
+    timeout: 300 ms
+    retry: {{ tries: 4, pause: 20 ms, growth: none }}
+"""
+KEYED = "writes: keyed\n    key: { header: Idempotency-Key, life: 1 hour }"
+LOOKUP = "writes: lookup"
+ONCE = "writes: once\n    cannot_undo: A person takes it back."
+ASKED = """    lookup:
+      request: {{ get: /{name}, query: {{ reference: "${{{{ key }}}}" }} }}
+      count: ${{{{ response.json.items | length }}}}
+      output: {{ id: "${{{{ response.json.items[0].id }}}}" }}
+      external_id: ${{{{ response.json.items[0].id }}}}
+      delay: 20 ms
+"""
+FOUND = """    find:
+      by: [note]
+      request: {{ get: /{name}, query: {{ note: "${{{{ input.note }}}}" }} }}
+      count: ${{{{ response.json.items | length }}}}
+      output: {{ id: "${{{{ response.json.items[0].id }}}}" }}
+      external_id: ${{{{ response.json.items[0].id }}}}
+"""
+
+CONNECTOR = (
+    """connector: service
+title: The receiver
+actions:
+  get:
+    reads: true
+    input: { code: text }
+    request: { get: "/plans/${{ input.code }}" }
+    output: { id: text, label: text }
+    timeout: 300 ms
+"""
+    + "".join(WRITE.format(name=name, effect=KEYED) for name in ("keyed", "handed", "last", "undo_keyed"))
+    + "".join(WRITE.format(name=name, effect=LOOKUP) + ASKED.format(name=name) for name in ("asked", "undo_asked"))
+    + WRITE.format(name="found", effect=KEYED)
+    + FOUND.format(name="found")
+    + "".join(WRITE.format(name=name, effect=ONCE) for name in ("once", "undo_once"))
+)
+
+FLOW = """flow: every
+title: A step of every kind
+owner: person:me
+mode: live
+run_key: ${{ trigger.id }}
+record: case/${{ inputs.name }}
+inputs: { name: text }
+steps:
+  - { id: plan, read: service.get, with: { code: basic } }
+  - id: keyed
+    do: service.keyed
+    compensate: { cancel: service.undo_keyed, with: { of: "${{ output.id }}" } }
+  - id: asked
+    do: service.asked
+    compensate: { mark: service.undo_asked, with: { of: "${{ output.id }}" } }
+  - id: found
+    do: service.found
+    find: { note: "${{ inputs.name }}" }
+    with: { note: "${{ inputs.name }}" }
+    compensate: { correct: service.undo_once, with: { of: "${{ output.id }}" } }
+  - id: mail
+    do: mail.send
+    with: { to: ["one-${{ inputs.name }}@x.example", "two-${{ inputs.name }}@x.example"], subject: Hello, text: Hello }
+    unattended: It only counts.
+    accept_order: A correction is ready.
+    compensate:
+      correct: mail.send
+      with: { to: "one-${{ inputs.name }}@x.example", subject: Sorry, text: Sorry }
+      unattended: It only counts.
+  - id: own
+    do: records.create
+    with: { collection: cases, name: "${{ inputs.name }}" }
+    compensate: cancel
+  - { id: nap, wait: 1 s }
+  - id: once
+    do: service.once
+    unattended: It only counts.
+    accept_order: It is set aside.
+    compensate: { quarantine: "thing" }
+  - id: handed
+    do: service.handed
+    compensate: { hand_off: person:me, say: Look at it. }
+  - id: harmless
+    do: service.keyed
+    compensate: { none: It only counts. }
+  - id: last
+    do: service.last
+    compensate: { cancel: service.undo_keyed, with: { of: "${{ output.id }}" } }
+outputs: { id: "${{ steps.last.id }}" }
+"""
+
+
+def write_project(folder: Path, *, origin: str, smtp_port: int) -> None:
+    """The project in an empty folder."""
+    for name in ("flows", "connectors"):
+        (folder / name).mkdir(parents=True)
+    (folder / "connectors" / "service.yaml").write_text(CONNECTOR)
+    (folder / "connections.yaml").write_text(
+        f'service: {{ connector: service, origin: "{origin}", allow_private: true }}\n'
+        f'mail: {{ connector: email, host: 127.0.0.1, port: {smtp_port}, from: "a@x.example", allow_private: true,'
+        " security: none, allow_insecure: true }\n"
+    )
+    (folder / "flows" / "every.yaml").write_text(FLOW)

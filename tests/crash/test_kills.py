@@ -1,0 +1,155 @@
+"""kill -9 at every named point of every kind of step, forward and compensating; then the ledgers are compared."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from runner.demo.servers import end
+from tests.crash.ledger import Receivers, mails_of, violations
+from tests.crash.project import write_project
+from tests.support.processes import ROOT, HttpProcess, SmtpProcess
+from tests.support.says import late, refused
+
+LATE = 150
+VARIANTS = {"forward": "succeeded", "compensating": "closed"}
+"""How each variant ends undisturbed: the compensating one has a hand-off, so a person closes it."""
+
+
+class Bench:
+    """Receivers and a zygote; cases run one after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.folder = folder
+        self.http = HttpProcess()
+        self.smtp = SmtpProcess(folder)
+        self.zygote = subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.zygote"],
+            cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        end([self.zygote])  # type: ignore[list-item]
+        self.http.close()
+        self.smtp.close()
+
+    def begin(self, case: str, variant: str, target: str = "") -> Path:
+        """A fresh project and fresh receivers."""
+        self.http.reset()
+        self.http.ask("POST", "/plans", {"id": "basic", "label": "Basic"})
+        self.http.reset()
+        if variant == "compensating":
+            self.http.script("POST /last", always=refused())
+        is_during = target.startswith("during call")
+        if is_during:
+            self.http.script(f"POST /{target.split()[2]}", late(LATE))
+        self.smtp.script(after_dot=[f"delay {LATE}"] * 3 if is_during and target.split()[2] == "send" else [])
+        folder = self.folder / case
+        write_project(folder, origin=self.http.origin, smtp_port=self.smtp.port)
+        (folder / "receivers.json").write_text(
+            json.dumps({"port": self.http.port, "mails": str(self.smtp.ledger_file)})
+        )
+        return folder
+
+    def child(self, folder: Path, case: str, **words: object) -> int:
+        """Runs one child to its end; answers its exit code (-9: killed)."""
+        assert self.zygote.stdin is not None
+        assert self.zygote.stdout is not None
+        self.zygote.stdin.write(json.dumps({"folder": str(folder), "case": case, **words}) + "\n")
+        self.zygote.stdin.flush()
+        status: int = json.loads(self.zygote.stdout.readline())["status"]
+        return status
+
+    def points(self, variant: str) -> list[tuple[int, str]]:
+        """Every point an undisturbed run passes, with its number; the run itself must hold."""
+        case = f"trace{variant}"
+        folder = self.begin(case, variant)
+        trace = folder / "trace"
+        assert self.child(folder, case, trace=str(trace)) == 0, _error(folder)
+        assert self.verdict(folder, case, VARIANTS[variant]) == []
+        lines = [line.split(" ", 1) for line in trace.read_text().splitlines()]
+        return [(int(number), point) for number, point in lines]
+
+    def verdict(self, folder: Path, case: str, wanted: str) -> list[str]:
+        receivers = Receivers.read(self.http.ledger(), mails_of(self.smtp.ledger_file), case)
+        return violations(folder, receivers, wanted=wanted)
+
+    def kill(self, number: int, variant: str, point: tuple[int, str]) -> Verdict:
+        """One case: die at the point, start again, go on to the end, compare."""
+        nth, target = point
+        case = f"{variant[0]}{number}"
+        folder = self.begin(case, variant, target)
+        killed = self.child(folder, case, target=target, nth=nth)
+        again = self.child(folder, case)
+        wrong = [] if killed == -9 else [f"the first process ended {killed}, it was not killed"]
+        if again != 0:
+            wrong.append(f"the second process ended {again}: {_error(folder)}")
+        else:
+            wrong += self.verdict(folder, case, VARIANTS[variant])
+        effects = sum(self.http.ledger()["by_key"].values())
+        return Verdict(variant=variant, nth=nth, point=target, wrong=tuple(wrong), effects=effects)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """What became of one case; `effects` is how many effects the HTTP receiver saw in it."""
+
+    variant: str
+    nth: int
+    point: str
+    wrong: tuple[str, ...]
+    effects: int
+
+
+def _error(folder: Path) -> str:
+    said = folder / "child.err"
+    return said.read_text()[-1500:] if said.exists() else "it said nothing"
+
+
+@pytest.fixture(scope="module")
+def benches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Bench]]:
+    place = tmp_path_factory.mktemp("crash")
+    made = [Bench(place / f"bench{number}") for number in range(2)]
+    yield made
+    for bench in made:
+        bench.close()
+
+
+@pytest.mark.crash
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_no_kill_loses_or_repeats_anything(benches: list[Bench], capsys: pytest.CaptureFixture[str]) -> None:
+    cases = [
+        (number, variant, point)
+        for variant in VARIANTS
+        for number, point in enumerate(benches[0].points(variant))
+        if variant == "forward" or is_new(point)
+    ]
+    with ThreadPoolExecutor(len(benches)) as lanes:
+        shares = [cases[lane :: len(benches)] for lane in range(len(benches))]
+        told = list(lanes.map(lambda bench, share: [bench.kill(*each) for each in share], benches, shares))
+    verdicts = [verdict for lane in told for verdict in lane]
+    wrong = [verdict for verdict in verdicts if verdict.wrong]
+    with capsys.disabled():
+        effects = sum(verdict.effects for verdict in verdicts)
+        print(f"\nkilled at {len(verdicts)} points, {effects} effects at the receiver, {len(wrong)} cases went wrong")
+    assert not wrong, "\n".join(f"{v.variant} {v.nth} {v.point}: {'; '.join(v.wrong)}" for v in wrong)
+    assert len(verdicts) >= 120
+    assert sum(verdict.effects for verdict in verdicts) >= 5 * len(verdicts)
+
+
+def is_new(point: tuple[int, str]) -> bool:
+    """Whether a point of the compensating variant is not one of the forward variant too."""
+    words = point[1]
+    return any(
+        word in words
+        for word in ("undo", "last", "Closed", "Compensation", "Hand", "Record", "quarantine", "delete", "Finished")
+    )

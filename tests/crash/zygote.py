@@ -1,0 +1,125 @@
+"""A process that has imported everything and forks one child for each case; commands and answers are JSON lines."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import json
+import os
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from runner import app
+from runner.clock import MachineClock
+from runner.contract import Connector
+from runner.core import events as e
+from runner.core.state import HandOff, State
+from runner.engine.embedded import read_state
+from runner.engine.starting import Wish
+from runner.language.bundle import Bundle
+from runner.language.project import Project
+from runner.people.operations import Order
+from runner.store.lock import EngineLock
+from tests.crash.killer import Killer, KillingConnector, KillingStore
+
+PATIENCE = 20.0
+
+
+def install(killer: Killer) -> None:
+    """Puts the points around this process's store and connectors."""
+    open_store, connector = app.open_store, app.ProjectOutside.connector
+
+    def opened(*args: Any, **kwargs: Any) -> Any:
+        return KillingStore(open_store(*args, **kwargs), killer)
+
+    def connected(self: Any, bundle: Bundle, connection: str) -> Connector:
+        return KillingConnector(connector(self, bundle, connection), killer)
+
+    app.open_store = opened
+    app.ProjectOutside.connector = connected  # type: ignore[method-assign]
+
+
+async def drive(command: dict[str, Any]) -> None:
+    """Starts the run (or joins it), answers what a person is asked by what the receivers' ledgers say, to the end."""
+    folder = Path(command["folder"])
+    driver = app.OwnDriver(Project.open(folder), MachineClock(), EngineLock(folder))
+    async with driver.running():
+        wish = Wish(given={"name": command["case"]}, key=command["case"], starter="person:me")
+        started = await driver.start("every", wish)
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            view = await driver.follow(started.run, lambda: None, patience=5_000)
+            if view.ended_at is not None:
+                return
+            bundle_state, _ = read_state(driver.store, started.run)
+            question = bundle_state.open_handoffs[0]
+            await driver.act(started.run, answer(folder, driver.store, bundle_state, question))
+        raise TimeoutError(f"run {started.run} did not end: {driver.store.run(started.run)}")
+
+
+def answer(folder: Path, store: Any, state: State, question: HandOff) -> Order:
+    """What an honest person answers: they look at the receiver."""
+    if question.purpose not in ("do", "undo"):
+        return Order(action="done", by="person:me", handoff=question.id, reason="Seen to.")
+    call = state.calls[question.step, question.purpose, question.part]
+    found = happened(folder, store, state, question, call.key)
+    if found is None:
+        return Order(action="did_not", by="person:me", handoff=question.id)
+    return Order(action="happened", by="person:me", handoff=question.id, output={"id": found}, external_id=found)
+
+
+def happened(folder: Path, store: Any, state: State, question: HandOff, key: str) -> str | None:
+    """The outside id of the effect of this call, by the true ledgers."""
+    told = json.loads((folder / "receivers.json").read_text())
+    for line in Path(told["mails"]).read_text().splitlines() if Path(told["mails"]).exists() else []:
+        sent = json.loads(line)["message_id"]
+        for row in store.log(state.run):
+            intent = row.event
+            if isinstance(intent, e.CallIntended) and intent.key == key and intent.request.get("message_id") == sent:
+                return str(sent)
+    for effect in ledger(told["port"])["effects"]:
+        if key in (effect["key"], effect["reference"]):
+            return str(effect["id"])
+    return None
+
+
+def ledger(port: int) -> dict[str, Any]:
+    """The HTTP receiver's ledger."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    with contextlib.closing(connection):
+        connection.request("GET", "/_ledger")
+        found: dict[str, Any] = json.loads(connection.getresponse().read())
+        return found
+
+
+def case(command: dict[str, Any]) -> None:
+    """One child: with a point to die at, or to the end."""
+    trace = Path(command["trace"]) if command.get("trace") else None
+    install(Killer(target=command.get("target", ""), nth=command.get("nth", 1), trace=trace))
+    asyncio.run(drive(command))
+
+
+def main() -> None:
+    """Reads commands until the end of input."""
+    for line in sys.stdin:
+        command = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                case(command)
+                code = 0
+            except BaseException:
+                Path(command["folder"], "child.err").write_text(traceback.format_exc())
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        print(json.dumps({"status": os.waitstatus_to_exitcode(status)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
