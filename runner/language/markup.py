@@ -24,6 +24,7 @@ _ADDRESSES = frozenset("href src action formaction background cite poster data x
 _RUNNING = frozenset("style srcdoc srcset".split())
 _RAW = frozenset("script style".split())
 _MARK = re.compile(r"amendsvalue([0-9]+)z")
+_TAG_START = re.compile(r"<[A-Za-z/!?]")
 _QUOTED = re.compile(r"""=\s*(?:"[^"]*|'[^']*)\Z""")
 _MAIL_ADDRESS = re.compile(r"mailto:[A-Za-z0-9.+_@-]+")
 
@@ -88,6 +89,9 @@ class _Places(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._raw:
             self._refuse(data, f"inside <{self._raw}>")
+            return
+        if _TAG_START.search(data):
+            self._refuse(data, "in a tag that is never closed")
             return
         for match in _MARK.finditer(data):
             self.places[int(match[1])] = "text"

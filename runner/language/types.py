@@ -88,6 +88,8 @@ def email_address(text: str) -> str:
         raise ValueError(f"{shown(text)} is not a mail address: write it as name@example.test") from error
     if "." not in found.domain and found.domain != "localhost":
         raise ValueError(f"{shown(text)} has no domain behind the @: write it as name@example.test")
+    if len(found.local_part) > 64:
+        raise ValueError(f"{shown(text)} has more than 64 characters before the @, no mail address has")
     return address
 
 

@@ -122,8 +122,8 @@ def number_text(value: int | float) -> str:
     """`1200`, `59.97`: no exponent, no grouping, no zeros behind the point that say nothing."""
     if isinstance(value, int):
         return str(value)
-    amount = exact(value)
-    return format(amount.quantize(Decimal(1)) if amount == amount.to_integral_value() else amount, "f")
+    written = format(exact(value), "f")
+    return written.rstrip("0").removesuffix(".") if "." in written else written
 
 
 def money_text(value: Mapping[str, Json]) -> str:

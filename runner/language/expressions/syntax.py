@@ -79,7 +79,7 @@ def _syntax_fault(source: str, offset: int, *, breaks_off: bool = False) -> Faul
         return Fault(offset=len(source.rstrip()) - 1, length=1, what="the expression breaks off")
     sign = source[at]
     hint = 'write "or"' if sign == "|" and "||" in source else _SIGN_HINTS.get(sign, "")
-    word = source[at:].split()[0].split("(")[0] if sign.isalnum() else sign
+    word = source[at:].split(maxsplit=1)[0].split("(", 1)[0] if sign.isalnum() else sign
     return Fault(offset=at, length=len(word), what=f'the expression cannot be read at "{word}"', hint=hint)
 
 

@@ -1,0 +1,357 @@
+"""Input types: what may be written, what may be given, and the sentence for everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from runner.contract import canonical
+from runner.errors import InputsInvalid
+from runner.language.types import (
+    check_fields,
+    email_address,
+    field_type,
+    is_safe_pattern,
+    mailbox,
+    read_inputs,
+    sample,
+    schema_faults,
+    schema_of,
+)
+
+INPUTS: Mapping[str, Any] = {
+    "name": "text",
+    "email": "email",
+    "plan": {"choice": {"basic": "Basic", "pro": "Pro"}, "label": "Plan", "default": "basic"},
+    "amount": {"money": "JPY"},
+    "note": {"text": {"max": 20}, "empty": True, "personal": True},
+    "count": "integer or empty",
+    "share": {"number": {"min": 0, "max": 1}, "empty": True},
+    "day": "date or empty",
+    "at": "time or empty",
+    "when": "datetime or empty",
+    "agree": "yes_no",
+    "phone": "phone or empty",
+    "link": "url or empty",
+    "lines": {"list": {"sku": "text", "qty": "integer"}, "empty": True},
+    "tags": {"list": "text", "empty": True},
+    "box": {"record": {"a": "number", "b": "text or empty"}, "empty": True},
+    "paper": {"file": {"kinds": ["pdf"], "max": "1 MB"}, "empty": True},
+}
+GIVEN: Mapping[str, Any] = {"name": "Aya", "email": "aya@acme.example", "amount": 500, "agree": True}
+PAPER = {"name": "a.PDF", "size": 10, "kind": "application/pdf", "sha256": "a" * 64}
+
+
+def problem(field: str, value: Any) -> str:
+    with pytest.raises(InputsInvalid) as caught:
+        read_inputs(INPUTS, {**GIVEN, field: value}, zone="Asia/Tokyo")
+    assert list(caught.value.problems) == [field]
+    return caught.value.problems[field]
+
+
+def test_defaults_are_filled_and_missing_optionals_are_none() -> None:
+    found = read_inputs(INPUTS, GIVEN)
+    assert list(found) == list(INPUTS)
+    assert found["plan"] == "basic"
+    assert found["amount"] == {"value": 500, "currency": "JPY"}
+    assert found["note"] is None
+    assert found["lines"] is None
+    assert read_inputs(INPUTS, {**GIVEN, "note": "", "count": " "})["count"] is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "wanted"),
+    [
+        ("name", " exactly as written ", " exactly as written "),
+        ("name", "007", "007"),
+        ("plan", "pro", "pro"),
+        ("amount", "12000", {"value": 12000, "currency": "JPY"}),
+        ("amount", "12,000 JPY", {"value": 12000, "currency": "JPY"}),
+        ("amount", "12000.5", {"value": 12000.5, "currency": "JPY"}),
+        ("amount", {"value": "12000", "currency": "JPY"}, {"value": 12000, "currency": "JPY"}),
+        ("count", "12", 12),
+        ("count", 12.0, 12),
+        ("share", "0.5", 0.5),
+        ("day", "2026-09-01", "2026-09-01"),
+        ("at", "09:00", "09:00"),
+        ("when", "2026-09-01T09:00", "2026-09-01T09:00:00+09:00"),
+        ("when", "2026-09-01T00:00:00Z", "2026-09-01T00:00:00+00:00"),
+        ("agree", "yes", True),
+        ("agree", "FALSE", False),
+        ("agree", False, False),
+        ("phone", "+81 (3) 1234-5678", "+81 (3) 1234-5678"),
+        ("link", "https://example.test:8080/a?b=c#d", "https://example.test:8080/a?b=c#d"),
+        ("lines", '[{"sku": "a", "qty": "2"}]', [{"sku": "a", "qty": 2}]),
+        ("tags", ["a", "b"], ["a", "b"]),
+        ("box", {"a": 1}, {"a": 1, "b": None}),
+        ("paper", PAPER, PAPER),
+    ],
+)
+def test_values_are_read_as_a_form_gives_them(field: str, value: Any, wanted: Any) -> None:
+    found = read_inputs(INPUTS, {**GIVEN, field: value}, zone="Asia/Tokyo")[field]
+    assert found == wanted
+    assert type(found) is type(wanted)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "sentence"),
+    [
+        ("name", None, "is required and has no value"),
+        ("name", "  ", "must not be empty"),
+        ("name", 5, "must be a text, not 5"),
+        ("plan", "gold", 'must be one of basic, pro, not the text "gold"'),
+        ("amount", "", "is required and has no value"),
+        ("amount", "12,00", 'the text "12,00" is not an amount of money: write it as 12,000 JPY'),
+        ("amount", "5 USD", "must be in JPY, not in USD"),
+        ("amount", True, "yes is not an amount of money: write it as 12,000 JPY"),
+        ("note", "x" * 21, "has 21 characters, at most 20 are allowed"),
+        ("count", "1.5", "must be a whole number, not 1.5"),
+        ("count", "1e3", 'the text "1e3" is not a number'),
+        ("count", "1,000", 'the text "1,000" is not a number, write it without separators'),
+        ("count", True, "must be a number, not yes"),
+        ("count", float("nan"), "is too large a number"),
+        ("share", "1.5", "must be at most 1, not 1.5"),
+        ("share", -1, "must be at least 0, not -1"),
+        ("day", "2026-02-30", 'the text "2026-02-30" is not a day of the calendar or a time of the clock'),
+        (
+            "day",
+            "01.09.2026",
+            'the text "01.09.2026" is not a date: write it as 2026-09-01 or 2026-09-01T09:00:00+09:00',
+        ),
+        ("day", "2026-09-01T09:00", 'the text "2026-09-01T09:00" has a time of day, a date is written as 2026-09-01'),
+        ("at", "25:00", 'the text "25:00" is not a time of the clock'),
+        ("at", "9:00", 'the text "9:00" is not a time: write it as 09:00'),
+        ("when", "2026-09-01", 'the text "2026-09-01" has no time of day, write it as 2026-09-01T09:00'),
+        ("agree", "on", 'must be yes or no (true or false), not the text "on"'),
+        ("agree", 0, "must be yes or no (true or false), not 0"),
+        ("agree", "", "is required and has no value"),
+        ("phone", "call me", 'the text "call me" is not a phone number: write it as +81 3 1234 5678'),
+        ("phone", "123\n456", "must be a phone number on one line, without line breaks"),
+        ("link", "javascript:alert(1)", "is not a web address"),
+        ("link", "https://user@evil.test/", "is not a web address"),
+        ("link", "https://", "is not a web address"),
+        ("link", "https://a b.test", "is not a web address"),
+        ("lines", "a, b", 'must be a list, written as JSON that begins with "["'),
+        ("lines", [{"sku": "a"}], "item 1: qty: is required and has no value"),
+        ("lines", [{"sku": "a", "qty": 1, "x": 2}], "item 1: x: there is no such field, there are: qty, sku"),
+        ("tags", ["a", None], "item 2 has no value"),
+        ("box", [], "must be a record, not a list"),
+        ("paper", {"name": "a"}, "must be a stored file with name, size, kind and sha256"),
+        ("paper", {**PAPER, "name": "a.exe"}, '"a.exe" is not one of the kinds pdf'),
+        ("paper", {**PAPER, "size": 2_000_000}, '"a.PDF" has 2,000,000 bytes, at most 1,000,000 are allowed'),
+        ("nmae", "x", 'there is no such field, did you mean "name"?'),
+    ],
+)
+def test_what_does_not_fit_gets_one_sentence(field: str, value: Any, sentence: str) -> None:
+    assert sentence in problem(field, value)
+
+
+def test_all_problems_come_at_once() -> None:
+    with pytest.raises(InputsInvalid) as caught:
+        read_inputs(INPUTS, {"email": "@", "agree": "maybe"})
+    assert set(caught.value.problems) == {"name", "email", "amount", "agree"}
+
+
+@pytest.mark.parametrize(
+    ("written", "sentence"),
+    [
+        ("txt", 'there is no type "txt": did you mean "text"?'),
+        ("choice", "a choice needs its values: { choice: [a, b] }"),
+        (5, "a type is a word, such as text, or a record, such as { choice: [a, b] }, not 5"),
+        ({"choise": ["a"]}, 'the long form has no type word: did you mean "choice"?'),
+        ({"text": None, "date": None}, "the long form has two types: text and date"),
+        ({"text": None, "lable": "x"}, '"lable" does not belong beside text: did you mean "label"?'),
+        ({"text": {"mx": 1}}, '"mx" does not belong behind text: did you mean "max"?'),
+        ({"text": {"pattern": "a"}}, '"pattern" does not belong behind text'),
+        ({"number": {"min": 5, "max": 1}}, '"min" of number is larger than "max"'),
+        ({"money": "yen"}, 'money is followed by its currency, such as { money: JPY }, not by the text "yen"'),
+        ({"choice": []}, "a choice needs at least one value"),
+        ({"choice": ["a", "a"]}, 'the text "a" stands twice among the choices'),
+        ({"choice": [True]}, "a choice is between texts or whole numbers, not yes: put it in quotes"),
+        ({"file": {"max": 5}}, "5 is not a size: write it as 10 MB"),
+        ({"file": {"kind": []}}, '"kind" does not belong behind file: did you mean "kinds"?'),
+        ({"text": None, "empty": "yes"}, '"empty" is true or false, not the text "yes"'),
+        ({"list": "txt"}, 'there is no type "txt": did you mean "text"?'),
+        ({"record": {"a b": "text"}}, '"a b" is not a name: use letters, digits and _, a letter first'),
+        ({"date": "2026"}, "date takes nothing behind it"),
+    ],
+)
+def test_a_wrong_type_names_the_nearest_word(written: Any, sentence: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        field_type(written)
+    assert sentence in str(caught.value)
+
+
+def test_the_long_form_keeps_everything() -> None:
+    found = field_type(
+        {"choice": {"mon": "月曜"}, "label": "曜日", "help": "h", "empty": True, "default": "mon", "personal": True}
+    )
+    assert (found.kind, found.choices, found.label, found.help) == ("choice", {"mon": "月曜"}, "曜日", "h")
+    assert (found.optional, found.default, found.personal) == (True, "mon", True)
+    lines = field_type({"list": {"date": "date", "text": "text"}})
+    assert lines.items is not None
+    assert lines.items.fields is not None
+    assert set(lines.items.fields) == {"date", "text"}
+    assert field_type({"list": {"choice": ["a"]}}).items == field_type({"choice": ["a"]})
+
+
+def test_check_fields_converts_nothing() -> None:
+    fields = {"id": "text", "amount": "number", "note": "text or empty", "to": "email or empty", "x": "any or empty"}
+    assert check_fields(fields, {"id": "", "amount": 5, "note": None, "x": [1]}) == ()
+    assert check_fields(fields, {"id": 5, "amount": "5", "to": "a@b", "idd": 1}) == (
+        "id: must be a text, not 5",
+        'amount: must be a number, not the text "5"',
+        'to: the text "a@b" has no domain behind the @: write it as name@example.test',
+        'idd: there is no such field, did you mean "id"?',
+    )
+    assert check_fields({"m": "money"}, {"m": 5}) == ("m: must be an amount of money, not 5",)
+
+
+def test_samples_fit_their_types() -> None:
+    fields = {name: kind for name, kind in INPUTS.items() if name != "paper"}
+    made = sample(fields)
+    assert made == sample(fields)
+    assert read_inputs(fields, made)["amount"] == {"value": 1000, "currency": "JPY"}
+    assert check_fields(fields, made) == ()
+
+
+@pytest.mark.parametrize(
+    "address", ["a@b.co", "first.last+tag@sub.example.test", "x_y-z@acme.example", "root@localhost"]
+)
+def test_good_addresses_stay_as_they_are(address: str) -> None:
+    assert email_address(address) == address
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "", "@", "a", "a@", "@b.co", "a@b", "a b@c.de", "a@b c.de", "a..b@c.de", ".a@b.co", "a@-b.co", "a@b..co", "None",
+        "a@b.co, c@d.co", "a@b.co;c@d.co", "A <a@b.co>", "<a@b.co>", "a@b.co\n", "a@b.co\r\nBcc: x@y.co", "a\u2028@b.co",
+        "a@b.co\x00", "a@b.co\u0085", '"a b"@c.co', "a@[127.0.0.1]", "ü@b.co", "a@bü.co", "a@b.co>", "a" * 65 + "@b.co",
+        "a@" + "b" * 64 + ".co", "a@b.co (x)", "mailto:a@b.co" + "\t",
+    ],
+)  # fmt: skip
+def test_anything_else_is_no_address(address: str) -> None:
+    with pytest.raises(ValueError):
+        email_address(address)
+
+
+def test_a_name_is_allowed_only_in_a_mailbox() -> None:
+    assert mailbox("Ops <ops@example.test>") == ("Ops", "ops@example.test")
+    assert mailbox("佐藤 綾 <aya@example.test>") == ("佐藤 綾", "aya@example.test")
+    assert mailbox(" ops@example.test ") == ("", "ops@example.test")
+    for wrong in (
+        "Ops <ops@example.test>\nBcc: x@y.co",
+        "A <a@b.co> <c@d.co>",
+        "a@b.co, B <c@d.co>",
+        "Ops <>",
+        "Ops <a>",
+    ):
+        with pytest.raises(ValueError):
+            mailbox(wrong)
+
+
+# --- JSON Schema ---------------------------------------------------------------------------------------------------
+
+PARTS: Mapping[str, Any] = {
+    "price": {"type": "number", "multipleOf": 0.01},
+    "mail": {"type": "string", "format": "email"},
+    "code": {"type": "string", "pattern": "^[0-9]{3}$"},
+    "kind": {"enum": ["a", "b"], "default": "a"},
+    "list": {"type": "array", "items": {"$ref": "#/$defs/line"}, "maxItems": 2},
+}
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": PARTS,
+    "$defs": {"line": {"type": "object", "required": ["sku"], "properties": {"sku": {"type": "string"}}}},
+    "required": ["mail"],
+    "additionalProperties": False,
+}
+
+
+def test_a_schema_from_outside_is_enforced() -> None:
+    assert schema_faults(SCHEMA) == ()
+    found = read_inputs({"schema": SCHEMA}, {"mail": "a@b.co", "price": "19.99", "list": [{"sku": "x"}]})
+    assert found == {"price": 19.99, "mail": "a@b.co", "code": None, "kind": "a", "list": [{"sku": "x"}]}
+    with pytest.raises(InputsInvalid) as caught:
+        read_inputs({"schema": SCHEMA}, {"price": "x", "code": "12", "kind": "c", "list": [{}], "mial": 1})
+    assert caught.value.problems == {
+        "mail": "is required and has no value",
+        "price": 'must be a number, not the text "x"',
+        "code": 'the text "12" does not fit the pattern ^[0-9]{3}$',
+        "kind": 'must be one of a, b, not the text "c"',
+        "list.0.sku": "is required and has no value",
+        "mial": 'there is no such field, did you mean "mail"?',
+    }
+
+
+def test_an_input_may_be_called_schema() -> None:
+    assert read_inputs({"schema": "text"}, {"schema": "x"}) == {"schema": "x"}
+    assert schema_of({"schema": {"choice": ["a"]}})["properties"] == {"schema": {"enum": ["a"]}}
+
+
+@pytest.mark.parametrize("pattern", ["^[A-Z]{3}[0-9]+$", "a*b+", r"\d{4}-\d{2}", "[^@]+", "", "^$", r"a\.b"])
+def test_plain_patterns_are_safe(pattern: str) -> None:
+    assert is_safe_pattern(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*", "a*a*a*b", "(?=x)", r"\1", "a**", "[", "a{1,2}{3}", "x" * 201])
+def test_patterns_that_could_run_for_ever_are_refused(pattern: str) -> None:
+    assert not is_safe_pattern(pattern)
+
+
+words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8).filter(str.strip)
+fitting = st.fixed_dictionaries(
+    {"name": words, "email": st.just("a@b.co"), "amount": st.integers(-(10**9), 10**9), "agree": st.booleans()},
+    optional={
+        "plan": st.sampled_from(["basic", "pro"]),
+        "note": words,
+        "count": st.integers(-(10**9), 10**9) | st.integers(0, 99).map(str),
+        "share": st.floats(0, 1),
+        "day": st.dates().map(str),
+        "when": st.datetimes().map(lambda one: one.isoformat(timespec="seconds")),
+        "tags": st.lists(words, max_size=3),
+        "lines": st.lists(st.fixed_dictionaries({"sku": words, "qty": st.integers(0, 9)}), max_size=2),
+    },
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(fitting)
+def test_whatever_is_read_fits_the_schema_and_reads_back_the_same(values: dict[str, Any]) -> None:
+    found = read_inputs(INPUTS, values)
+    Draft202012Validator.check_schema(schema_of(INPUTS))
+    assert list(Draft202012Validator(schema_of(INPUTS)).iter_errors(found)) == []
+    assert canonical(read_inputs(INPUTS, found)) == canonical(found)
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(sorted(INPUTS)), anything)
+def test_whatever_is_given_only_sentences_come_out(field: str, value: Any) -> None:
+    try:
+        found = read_inputs(INPUTS, {**GIVEN, field: value})
+    except InputsInvalid as error:
+        assert list(error.problems) == [field]  # noqa: PT017
+        return
+    canonical(found)
+
+
+@settings(max_examples=100, deadline=None)
+@given(anything)
+def test_whatever_is_written_as_a_type_only_a_value_error_comes_out(written: Any) -> None:
+    try:
+        field_type(written)
+    except ValueError as error:
+        assert "\n" not in str(error) or "\n" in str(written)  # noqa: PT017
