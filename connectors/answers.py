@@ -87,13 +87,17 @@ def _no_constant(name: str) -> Json:
     raise ValueError(name)
 
 
-def response_scope(answer: Answer) -> dict[str, Json]:
-    """What expressions see as `response`: `status headers json text`. `json` is None where the body is no JSON."""
+def response_scope(answer: Answer) -> tuple[dict[str, Json], bool]:
+    """(what expressions see as `response`: `status headers json text`; whether the body is JSON or empty).
+
+    `json` is None where the body is no JSON.
+    """
     try:
-        content = json_of(answer)
+        content, is_json = json_of(answer), True
     except Unreadable:
-        content = None
-    return {"status": answer.status, "headers": dict(answer.headers), "json": content, "text": text_of(answer)}
+        content, is_json = None, False
+    scope = {"status": answer.status, "headers": dict(answer.headers), "json": content, "text": text_of(answer)}
+    return scope, is_json
 
 
 def retry_after(answer: Answer, now: int) -> int | None:

@@ -50,6 +50,7 @@ class AuthKind:
 AUTH: dict[str, AuthKind] = {}
 """Every way by its name."""
 
+_HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 _HEADER_NAME = re.compile(r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
 
@@ -65,7 +66,7 @@ def register(kind: AuthKind) -> None:
 
 def header_value(value: str, what: str) -> str:
     """The value, if a header can carry it. Raises CredentialUnusable."""
-    if not value.isascii() or any(ord(char) < 32 or ord(char) == 127 for char in value):
+    if not _HEADER_VALUE.fullmatch(value):
         raise CredentialUnusable(f"{what} holds a character that no header can carry (a line break, or not ASCII)")
     return value
 

@@ -188,8 +188,7 @@ class Client:
 
     async def _once(self, wire: Wire, fresh: bool) -> Answer:
         self._guard.check_host(urlsplit(wire.url).hostname or "")
-        request = httpx.Request(wire.method, wire.url, headers=wire.headers, content=wire.body)
-        response = await self._transport(fresh).handle_async_request(request)
+        response = await self._transport(fresh).handle_async_request(_request(wire))
         stream = response.stream
         assert isinstance(stream, httpx.AsyncByteStream)
         try:
@@ -241,6 +240,17 @@ def redirect_target(url: str, answer: Answer) -> str | None:
         return urljoin(url, location)
     except ValueError:
         return None
+
+
+_url = lru_cache(maxsize=2048)(httpx.URL)
+
+
+def _request(wire: Wire) -> httpx.Request:
+    """The request as the transport takes it. A read stream, unlike `content`, costs no guessing of headers."""
+    headers = [(name.encode("ascii"), value.encode("ascii")) for name, value in wire.headers.items()]
+    request = httpx.Request(wire.method, _url(wire.url), headers=headers, stream=httpx.ByteStream(wire.body))
+    request.read()
+    return request
 
 
 def host_of(url: str) -> str:

@@ -14,6 +14,7 @@ import ipaddress
 import re
 import socket
 from dataclasses import dataclass
+from functools import lru_cache
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -148,9 +149,7 @@ class Guard:
 
     def check_host(self, host: str) -> None:
         """Checks a host that is written as an address; a name passes and is checked when it is resolved."""
-        address = literal(host)
-        if address is not None:
-            self.check_address(str(address), host)
+        _check_literal(self, host)
 
     async def resolve(self, host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
         """All addresses of a host, each of them checked. Raises AddressRefused if one of them is not allowed,
@@ -169,3 +168,10 @@ class Guard:
         if not found:
             raise OSError(f"{host} has no address")
         return found
+
+
+@lru_cache(maxsize=2048)
+def _check_literal(guard: Guard, host: str) -> None:
+    address = literal(host)
+    if address is not None:
+        guard.check_address(str(address), host)

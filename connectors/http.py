@@ -12,10 +12,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from connectors.answers import (
-    Unreadable,
     by_status,
     evidence,
-    json_of,
     media_type,
     response_scope,
     retry_after,
@@ -234,7 +232,7 @@ class _Http:
 
     def _read(self, answer: Answer, body: Mapping[str, Json], reads: bool) -> Outcome:
         host = self._service.host(body)
-        scope = response_scope(answer)
+        scope, is_json = response_scope(answer)
         output: dict[str, Json] = {
             "status": answer.status,
             "headers": {name: answer.headers[name] for name in SHOWN_HEADERS if name in answer.headers},
@@ -246,7 +244,7 @@ class _Http:
         result, reason = by_status(answer)
         said = say_status(answer, host, str(body["url"]))
         if result == "applied":
-            wrong = _not_a_success(answer, str(body.get("success", "")), scope)
+            wrong = _not_a_success(answer, str(body.get("success", "")), scope, is_json)
             if wrong is None:
                 return Outcome(result="applied", output={"found": True, **output} if reads else output)
             result, reason, said = "unknown", wrong[0], f"{said}, and {wrong[1]}"
@@ -260,17 +258,14 @@ class _Http:
 
 
 def _not_a_success(
-    answer: Answer, success: str, scope: Mapping[str, Json]
+    answer: Answer, success: str, scope: Mapping[str, Json], is_json: bool
 ) -> tuple[Literal["unreadable", "unknown"], str] | None:
     """Why a 2xx is no success, or None."""
     kind = media_type(answer)
-    try:
-        json_of(answer)
-    except Unreadable:
-        if "json" in kind:
-            return "unreadable", "its body is not the JSON it says it is"
-        if not success and "html" in kind:
-            return "unreadable", "its body is a web page; say what success looks like (success: …) if that is meant"
+    if not is_json and "json" in kind:
+        return "unreadable", "its body is not the JSON it says it is"
+    if not is_json and not success and "html" in kind:
+        return "unreadable", "its body is a web page; say what success looks like (success: …) if that is meant"
     if success:
         try:
             if not condition(success, {"response": scope}, now=NOW, zone=ZONE):

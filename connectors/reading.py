@@ -11,7 +11,6 @@ from connectors.answers import (
     by_word,
     evidence,
     found_nothing,
-    json_of,
     media_type,
     response_scope,
     retry_after,
@@ -35,6 +34,7 @@ class Seen:
     url: str
     now: int
     redact: Callable[[str], str]
+    is_json: bool
 
     @classmethod
     def of(
@@ -48,8 +48,9 @@ class Seen:
         redact: Callable[[str], str],
     ) -> Seen:
         """`scope` without `response`, which is added here."""
-        full = {**scope, "response": response_scope(answer)}
-        return cls(answer=answer, scope=full, host=host, url=url, now=now, redact=redact)
+        response, is_json = response_scope(answer)
+        full = {**scope, "response": response}
+        return cls(answer=answer, scope=full, host=host, url=url, now=now, redact=redact, is_json=is_json)
 
     def outcome(self, result: str, reason: str, summary: str) -> Outcome:
         """An outcome that is no success, with its evidence."""
@@ -135,7 +136,7 @@ def _success(model: ActionModel, seen: Seen, reads: bool) -> Outcome:
         except EvaluationError as error:
             return seen.unreadable(f"the success test cannot be answered: {error}")
     try:
-        _check_readable(model, seen.answer)
+        _check_readable(model, seen)
         output = _output(model.output or {}, model.result or {}, seen)
         external_id = _outside_id(model.external_id, seen)
     except (Unreadable, EvaluationError) as error:
@@ -145,14 +146,11 @@ def _success(model: ActionModel, seen: Seen, reads: bool) -> Outcome:
     return Outcome(result="applied", output=output, external_id=external_id)
 
 
-def _check_readable(model: ActionModel, answer: Answer) -> None:
+def _check_readable(model: ActionModel, seen: Seen) -> None:
     """A body must be what it says, and JSON where the connector states no success test of its own."""
-    kind = media_type(answer)
-    try:
-        json_of(answer)
-    except Unreadable:
-        if model.success is None or "json" in kind:
-            raise Unreadable(f"its body ({kind or 'without a content type'}) is not JSON") from None
+    kind = media_type(seen.answer)
+    if not seen.is_json and (model.success is None or "json" in kind):
+        raise Unreadable(f"its body ({kind or 'without a content type'}) is not JSON")
 
 
 def _output(fields: Mapping[str, Json], sources: Mapping[str, Json], seen: Seen) -> dict[str, Json]:

@@ -172,11 +172,12 @@ class Service:
 
     def _redacted(self, answer: Answer) -> Answer:
         text = answer.body.decode("utf-8", errors="surrogateescape")
-        clean = self.tools.redact(text)
+        said = "\n".join((*answer.headers.values(), text))
+        if self.tools.redact(said) == said:
+            return answer
         headers = {name: self.tools.redact(value) for name, value in answer.headers.items()}
-        if clean is text or clean == text:
-            return Answer(status=answer.status, headers=headers, body=answer.body)
-        return Answer(status=answer.status, headers=headers, body=clean.encode("utf-8", errors="surrogateescape"))
+        body = self.tools.redact(text).encode("utf-8", errors="surrogateescape")
+        return Answer(status=answer.status, headers=headers, body=body)
 
     def host(self, body: Mapping[str, Any]) -> str:
         """The host a prepared request goes to, for sentences."""
