@@ -181,6 +181,8 @@ def _problems(
         name = str(path[-1])
         what = f'"{name}" is not a key of {model.spoken}'
         yield source.problem("FL003", path, what, did_you_mean(name, known, "its keys"), on="key")
+    elif path in source.broken:
+        return
     elif value_at(source.data, path) is None and kind != "value_error":
         yield source.problem(
             "FL006", path, f'nothing is written after "{path[-1]}"' if path else "the file is empty", on="key"
@@ -319,7 +321,11 @@ def _wide(source: Source, path: Path) -> Problem | None:
         return None
     sign = next(char for char in scalar.text if char in WIDE)
     place = source.inside(path, scalar.text.index(sign), 1)
-    fixed = with_ascii(source.line(place.line)).strip()
+    line = source.line(place.line)
+    fixed = with_ascii(line)
+    if fixed == line:
+        inner = "".join(WIDE.get(char, char) for char in scalar.text).replace(":", ": ")
+        fixed = line.replace(scalar.text, "{ " + " ".join(inner.split()) + " }")
     return Problem(
         code="FL003",
         level="error",
@@ -327,7 +333,7 @@ def _wide(source: Source, path: Path) -> Problem | None:
         line=place.line,
         column=place.column,
         what=f'the full-width sign "{sign}" stands where YAML needs the ASCII sign',
-        hint=f"write the line so:  {fixed}",
+        hint=f"write the line so:  {fixed.strip()}",
     )
 
 

@@ -38,7 +38,7 @@ def load_flow(text: str, file: str) -> tuple[Flow | None, Source | None, tuple[P
     name = PurePath(file).stem
     fitted = fit(FlowModel, source, forms=FORMS, fill={**_STAND_IN, "flow": name.replace("-", "_") or "flow"})
     shape = [found for found in (*fitted.problems, *_not_yet(source, fitted)) if found.line not in source.mended]
-    source = source.with_marks(frozenset(fitted.broken), frozenset(fitted.lost))
+    source = source.with_marks(source.broken | fitted.broken, frozenset(fitted.lost))
     problems = [*read_problems, *shape]
     flow = None if fitted.model is None else _flow(fitted.model, fitted.data, source)
     if flow is not None:

@@ -81,38 +81,53 @@ def read(text: str, file: str) -> tuple[Source | None, tuple[Problem, ...]]:
     mended: set[int] = set()
     for _ in range(MOST_REPAIRS):
         reader = _Reader(text, file)
-        try:
-            data = reader.run()
-        except _Unreadable as broken:
-            findings = (
-                [] if broken.final else [f for f in (*find_braces(text), *find_signs(text)) if f.line not in mended]
-            )
-            if not findings and broken.fixed and broken.problem.line not in mended:
-                text = _mend_lines(text, {broken.problem.line: broken.fixed})
-                mended.add(broken.problem.line)
-                problems.append(broken.problem)
-                continue
-            if not findings:
-                kept = [found for found in (broken.problem, *reader.problems) if found.line not in mended]
-                return None, _in_order([*problems, *(kept if problems or kept else [broken.problem])])
-            problems.extend(_found(file, finding) for finding in findings)
-            text = _mend_lines(text, {finding.line: finding.fixed for finding in findings})
-            mended.update(finding.line for finding in findings)
-            continue
-        problems.extend(found for found in reader.problems if found.line not in mended)
-        source = Source(
-            file=file,
-            text=written,
-            data=data,
-            values=reader.values,
-            keys=reader.keys,
-            scalars=reader.scalars,
-            mended=frozenset(mended),
-            _read=text,
-            _starts=_line_starts(text),
-        )
-        return source, _in_order(problems)
+        broken = reader.run()
+        fixes, told = _repairs(text, reader, broken, mended)
+        problems.extend(told)
+        if not fixes:
+            kept = [found for found in reader.problems if found.line not in mended]
+            if broken is not None:
+                return None, _in_order([*problems, *(kept or ([] if problems else [broken.problem]))])
+            return _source(reader, written, mended), _in_order([*problems, *kept])
+        text = "\n".join(fixes.get(number, line) for number, line in enumerate(text.split("\n"), 1))
+        mended.update(fixes)
     return None, _in_order(problems)
+
+
+def _repairs(
+    text: str, reader: _Reader, broken: _Unreadable | None, mended: set[int]
+) -> tuple[dict[int, str], list[Problem]]:
+    """Lines as they should be, so that reading can go on, and what is wrong with them; nothing where it cannot."""
+    if broken is not None and broken.final:
+        return {}, [broken.problem]
+    findings: list[Finding] = []
+    if broken is not None:
+        findings.extend(find_braces(text))
+    if broken is not None or isinstance(reader.root, str):
+        findings.extend(find_signs(text))
+    new = [finding for finding in findings if finding.line not in mended]
+    if new:
+        return {finding.line: finding.fixed for finding in new}, [_found(reader.file, finding) for finding in new]
+    if broken is None:
+        return {}, []
+    is_new = broken.problem.line not in mended
+    fixes = {broken.problem.line: broken.fixed} if broken.fixed and is_new else {}
+    return fixes, [broken.problem] if is_new else []
+
+
+def _source(reader: _Reader, written: str, mended: set[int]) -> Source:
+    return Source(
+        file=reader.file,
+        text=written,
+        data=reader.root,
+        values=reader.values,
+        keys=reader.keys,
+        scalars=reader.scalars,
+        broken=frozenset(reader.broken),
+        mended=frozenset(mended),
+        _read=reader.text,
+        _starts=(0, *(match.end() for match in re.finditer("\n", reader.text))),
+    )
 
 
 def read_bytes(path: FilePath, file: str) -> tuple[str, Problem | None]:
@@ -142,16 +157,8 @@ def _found(file: str, finding: Finding) -> Problem:
     return problem_at(file, place, "FL003", f"{name} stands where YAML needs the ASCII sign", fixed)
 
 
-def _mend_lines(text: str, fixed: dict[int, str]) -> str:
-    return "\n".join(fixed.get(number, line) for number, line in enumerate(text.split("\n"), 1))
-
-
 def _in_order(problems: list[Problem]) -> tuple[Problem, ...]:
     return tuple(sorted(problems, key=lambda found: (found.line, found.column, found.code)))
-
-
-def _line_starts(text: str) -> tuple[int, ...]:
-    return (0, *(match.end() for match in re.finditer("\n", text)))
 
 
 class _Unreadable(Exception):
@@ -187,10 +194,19 @@ class _Reader:
         self.values: dict[Path, Place] = {}
         self.keys: dict[Path, Place] = {}
         self.scalars: dict[Path, Scalar] = {}
+        self.broken: set[Path] = set()
         self.frames: list[_Frame] = []
         self.root: Json = None
 
-    def run(self) -> Json:
+    def run(self) -> _Unreadable | None:
+        """Reads as far as it goes; what stopped it, if something did."""
+        try:
+            self._read_events()
+        except _Unreadable as broken:
+            return broken
+        return None
+
+    def _read_events(self) -> None:
         documents = 0
         for event in self._events():
             if isinstance(event, DocumentStartEvent):
@@ -209,9 +225,10 @@ class _Reader:
             elif isinstance(event, AliasEvent):
                 place = self._place(event)
                 self._refuse(place, f'the alias "*{event.anchor}" is not accepted; write the value out')
+                path = self._child_path()
+                self.broken.update((path, path[:-1]))
                 self._put(None, place)
         self._refuse_tabs()
-        return self.root
 
     def _events(self) -> Iterator[Any]:
         try:

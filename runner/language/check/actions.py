@@ -10,7 +10,7 @@ from runner.language.check.context import Context, Use
 from runner.language.check.rules import rule
 from runner.language.fitting import value_at
 from runner.language.kinds import NUMBERS, WORDS, fits, kind_of_field, shape_of
-from runner.language.nearest import did_you_mean
+from runner.language.nearest import did_you_mean, nearest
 from runner.language.source import Path, as_quoted, reads_differently
 
 
@@ -81,7 +81,10 @@ def find_wrong_input(context: Context) -> Iterator[Problem]:
             continue
         yield from _unknown_fields(context, use, action, given)
         if not context.is_broken(use.inputs):
+            strangers = [nearest(name, action.input) for name in given if name not in action.input]
             for name in missing(action.input, list(given)):
+                if name in strangers:
+                    continue
                 on = use.inputs if written is not None else use.path
                 kind = WORDS.get(kind_of_field(action.input[name]), "")
                 hint = f"it is {kind}" if kind else ""

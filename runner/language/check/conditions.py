@@ -48,11 +48,6 @@ def _conditions(context: Context) -> Iterator[Text]:
     for text in context.texts:
         if text.path[-1] in _CONDITIONS and (text.reach == "trigger" or text.path[-2:-1] != ("with",)):
             yield text
-    for placed in context.placed:
-        for number, branch in enumerate(placed.step.branches):
-            path = (*placed.path, "choose", number, "when")
-            if placed.step.verb == "choose" and branch.when is not None and path in context.source.scalars:
-                yield Text(path=path, text=branch.when, reach="step", placed=placed)
 
 
 def _hint(source: str, kind: str) -> str:

@@ -196,6 +196,7 @@ class Context:
             for key in _IN_STEP:
                 for where, text in self._below((*placed.path, key)):
                     yield Text(path=where, text=text, reach="step", placed=placed, names=names)
+            yield from self._of_branches(placed, names)
             if placed.step.verb == "each":
                 for where, text in self._below((*placed.path, "named")):
                     yield Text(path=where, text=text, reach="step", placed=placed, names=names | {"item"})
@@ -203,6 +204,12 @@ class Context:
                 for where, text in self._below((*placed.path, "compensate", key)):
                     more = names | {"output", "failure"}
                     yield Text(path=where, text=text, reach="compensation", placed=placed, names=more)
+
+    def _of_branches(self, placed: Placed, names: frozenset[str]) -> Iterator[Text]:
+        for number, branch in enumerate(placed.step.branches):
+            path = (*placed.path, "choose", number, "when")
+            if placed.step.verb == "choose" and branch.when is not None and path in self.source.scalars:
+                yield Text(path=path, text=self.source.scalars[path].text, reach="step", placed=placed, names=names)
 
     def _of_the_end(self) -> Iterator[Text]:
         for where, text in self._below(("outputs",)):

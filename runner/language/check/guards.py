@@ -32,7 +32,7 @@ def _guards_of(text: Text) -> tuple[str, ...]:
     if text.placed is None:
         return ()
     guards = text.placed.guards
-    return guards[:-1] if text.path[-1] == "when" and text.placed.step.when is not None else guards
+    return guards[:-1] if text.path == (*text.placed.path, "when") and text.placed.step.when is not None else guards
 
 
 def _shares_branch(wanted: Placed, user: Placed | None) -> bool:

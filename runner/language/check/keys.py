@@ -73,7 +73,7 @@ def find_missing_key(context: Context) -> Iterator[Problem]:
         return
     kinds = [kind for trigger in context.flow.trigger for kind in NEED_A_KEY if kind in trigger]
     if kinds and not _is_unsure(context):
-        word = "a cron schedule" if kinds[0] == "cron" else f'"{kinds[0]}"'
+        word = {"manual": "a start by hand", "cron": "a schedule"}.get(kinds[0], f"a {kinds[0]}")
         what = f"the flow changes the world, and {word} does not say which business event a run is for"
         hint = "write run_key: what the same event always has, for example ${{ inputs.order_no }}"
         path = ("trigger",) if ("trigger",) in context.source.keys else ("flow",)

@@ -64,8 +64,16 @@ def _is_below_unknown(context: Context, path: tuple[str | int, ...]) -> bool:
 def find_strangers(context: Context) -> Iterator[Problem]:
     """Names that nobody has."""
     for text in context.texts:
+        wrong = [problem_in(context, text, "FL007", fault.offset, fault.length, "") for fault in faults(text.text)]
         for use in names(text.text):
-            yield from _stranger(context, text, use)
+            for problem in _stranger(context, text, use):
+                if not any(_covers(fault, problem) for fault in wrong):
+                    yield problem
+
+
+def _covers(fault: Problem, problem: Problem) -> bool:
+    begin = fault.column
+    return fault.line == problem.line and begin <= problem.column < begin + max(fault.length, 1)
 
 
 def _stranger(context: Context, text: Text, use: NameUse) -> Iterator[Problem]:
