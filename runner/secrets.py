@@ -208,10 +208,11 @@ def _quoted_value(text: str, at: int, place: str) -> tuple[str, int]:
 # --- redaction -----------------------------------------------------------------------------------------------------
 
 _GAPS = re.compile(r"\s+")
-_CODED = re.compile(
-    r"(?P<gap>\s+|\\[nrt]|=\r?\n)|(?P<percent>(?:%[0-9A-Fa-f]{2})+)|(?P<unicode>(?:\\u[0-9A-Fa-f]{4})+)"
+_CODES = re.compile(
+    r"(?P<gap>\\[nrt]|=\r?\n)|(?P<percent>(?:%[0-9A-Fa-f]{2})+)|(?P<unicode>(?:\\u[0-9A-Fa-f]{4})+)"
     r"|(?P<escape>\\[\"'\\/])|(?P<entity>&(?:amp|lt|gt|quot|apos|#x?[0-9A-Fa-f]{1,6});)"
 )
+_CODED = re.compile(rf"{_CODES.pattern}|\s+")
 _LAYERS = 3
 
 
@@ -259,7 +260,7 @@ def _views(text: str) -> list[str]:
     """The text without white space, as it is and with one coding after the other taken off."""
     views, view = [_GAPS.sub("", text)], text
     for _ in range(_LAYERS):
-        seen = _CODED.sub(_plain, view)
+        seen = _GAPS.sub("", _CODES.sub(_plain, view))
         if seen == view:
             break
         views.append(seen)

@@ -56,7 +56,10 @@ def places_of(marked: str) -> tuple[Mapping[int, Place], Mapping[int, str]]:
     """(place by index, what is wrong by index) of the marks in an HTML text."""
     reader = _Places()
     reader.feed(marked)
+    rest = reader.rawdata
     reader.close()
+    if _TAG_START.match(rest):
+        reader.refuse(rest, "in a tag that is never closed")
     return reader.places, reader.wrong
 
 
@@ -71,10 +74,10 @@ class _Places(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._raw = tag if tag in _RAW else ""
-        self._refuse(tag, "in the name of a tag")
+        self.refuse(tag, "in the name of a tag")
         written = self.get_starttag_text() or ""
         for name, value in attrs:
-            self._refuse(name, "in the name of an attribute")
+            self.refuse(name, "in the name of an attribute")
             for match in _MARK.finditer(value or ""):
                 self._attribute(name, value or "", match, written)
 
@@ -84,31 +87,29 @@ class _Places(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         self._raw = ""
-        self._refuse(tag, "in the name of a tag")
+        self.refuse(tag, "in the name of a tag")
 
     def handle_data(self, data: str) -> None:
         if self._raw:
-            self._refuse(data, f"inside <{self._raw}>")
-            return
-        if _TAG_START.search(data):
-            self._refuse(data, "in a tag that is never closed")
+            self.refuse(data, f"inside <{self._raw}>")
             return
         for match in _MARK.finditer(data):
             self.places[int(match[1])] = "text"
 
     def handle_comment(self, data: str) -> None:
-        self._refuse(data, "inside a comment")
+        self.refuse(data, "inside a comment")
 
     def handle_decl(self, decl: str) -> None:
-        self._refuse(decl, "inside <!…>")
+        self.refuse(decl, "inside <!…>")
 
     def handle_pi(self, data: str) -> None:
-        self._refuse(data, "inside <?…>")
+        self.refuse(data, "inside <?…>")
 
     def unknown_decl(self, data: str) -> None:
-        self._refuse(data, "inside <![…]>")
+        self.refuse(data, "inside <![…]>")
 
-    def _refuse(self, text: str, where: str) -> None:
+    def refuse(self, text: str, where: str) -> None:
+        """Says of every mark in the text that it cannot stand there."""
         for match in _MARK.finditer(text):
             self.wrong[int(match[1])] = f"a value cannot stand {where}"
 
