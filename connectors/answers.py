@@ -51,6 +51,8 @@ _REFUSED_BY_STATUS: Mapping[int, Reason] = {
 _UNKNOWN_BY_STATUS: Mapping[int, Reason] = {408: "timeout", 409: "conflict", 425: "unknown"}
 _UNKNOWN_WORDS = frozenset({"already_there", "in_progress", "unknown"})
 _MARKUP = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
+_CHARSET = re.compile(r"charset\s*=\s*\"?([\w.:-]+)", re.IGNORECASE)
+_HALF_ESCAPED = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 _BLANKS = re.compile(r"\s+")
 
 
@@ -66,25 +68,41 @@ def media_type(answer: Answer) -> str:
 def text_of(answer: Answer) -> str:
     """The body as text, by its charset, else UTF-8; what cannot be decoded becomes a replacement character."""
     parameters = answer.headers.get("content-type", "").partition(";")[2]
-    match = re.search(r"charset\s*=\s*\"?([\w.:-]+)", parameters, re.IGNORECASE)
+    match = _CHARSET.search(parameters) if parameters else None
     try:
-        return answer.body.decode(match.group(1) if match else "utf-8-sig", errors="replace")
-    except LookupError:
+        return _without_halves(answer.body.decode(match.group(1) if match else "utf-8-sig", errors="replace"))
+    except (LookupError, ValueError):
         return answer.body.decode("utf-8-sig", errors="replace")
 
 
 def json_of(answer: Answer) -> Json:
-    """The body as JSON; None if it is empty. A byte order mark is skipped. Raises Unreadable."""
+    """The body as JSON; None if it is empty. A byte order mark is skipped, half a sign (a lone surrogate) becomes a
+    replacement character. Raises Unreadable, for numbers that are none too."""
     if not answer.body.strip():
         return None
     try:
-        return json.loads(answer.body.decode("utf-8-sig"), parse_constant=_no_constant)
+        text = answer.body.decode("utf-8-sig")
+        content = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+        if _HALF_ESCAPED.search(text):
+            content = json.loads(_without_halves(json.dumps(content, ensure_ascii=False)))
     except (ValueError, RecursionError):
         raise Unreadable("is not JSON") from None
+    return content
 
 
 def _no_constant(name: str) -> Json:
     raise ValueError(name)
+
+
+def _finite(written: str) -> float:
+    number = float(written)
+    if not math.isfinite(number):
+        raise ValueError(written)
+    return number
+
+
+def _without_halves(text: str) -> str:
+    return text.encode("utf-8", errors="surrogatepass").decode("utf-8", errors="replace")
 
 
 def response_scope(answer: Answer) -> tuple[dict[str, Json], bool]:

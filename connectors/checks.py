@@ -18,6 +18,7 @@ from connectors.service import HTTP_SETTINGS
 from runner.contract import Json, missing, optional
 from runner.errors import Problem
 from runner.language.expressions import faults, names
+from runner.language.fitting import value_at
 from runner.language.markers import Marker, pieces
 from runner.language.nearest import did_you_mean
 from runner.language.source import Path, Source, problem_at
@@ -57,14 +58,17 @@ def rule(check: Rule) -> Rule:
     return check
 
 
-def check_connector(source: Source, model: ConnectorModel) -> Iterator[Problem]:
-    """Everything that does not hold together in a connector file."""
+def check_connector(source: Source, model: ConnectorModel, broken: frozenset[str]) -> Iterator[Problem]:
+    """Everything that does not hold together in a connector file. `broken` are actions whose shape has a problem
+    already: what else could be said of them would be a guess."""
     auth = model.auth or {}
     for what in auth_faults(auth) if auth else ():
         yield source.problem("FL006", ("auth",), what)
     for name, kind in (model.settings or {}).items():
         yield from _type_problems(source, ("settings", name), name, kind)
     for name, action in model.actions.items():
+        if name in broken:
+            continue
         subject = Subject(source=source, connector=model, name=name, action=action)
         for check in RULES:
             yield from check(subject)
@@ -173,7 +177,10 @@ def _undo_is_there(at: Subject) -> Iterator[Problem]:
     if at.action.cannot_undo is not None:
         yield at.problem("FL006", ("cannot_undo",), f"{at.name} has an undo, and says that it has none", on_key=True)
     other = at.connector.actions.get(undo.action)
+    written = value_at(at.source.data, ("actions",))
     if other is None:
+        if isinstance(written, dict) and undo.action in written:
+            return
         hint = did_you_mean(undo.action, at.connector.actions)
         yield at.problem("FL208", ("undo", "action"), f'there is no action "{undo.action}"', hint)
         return

@@ -15,7 +15,7 @@ from connectors.checks import check_connector, known_settings
 from connectors.model import ActionModel, ConnectorModel, RequestModel, schema
 from connectors.reading import Seen, counted, outcome_of
 from connectors.rendering import checked_input, render
-from connectors.service import Place, Service, resolver, secret_only, secret_or_text
+from connectors.service import Place, Service, checked_header, resolver, secret_only, secret_or_text
 from runner.clock import MachineClock
 from runner.contract import (
     Action,
@@ -50,8 +50,8 @@ def kind_from_text(text: str, file: str) -> tuple[ConnectorKind | None, tuple[Pr
     found = [*problems, *fitted.problems]
     if isinstance(fitted.model, ConnectorModel):
         model = fitted.model
-        if not fitted.problems:
-            found.extend(check_connector(source, model))
+        broken = {str(path[1]) for path in fitted.broken if path[:1] == ("actions",) and len(path) > 1}
+        found.extend(check_connector(source, model, frozenset(broken)))
         stem = PurePath(file).stem
         if file.endswith((".yaml", ".yml")) and model.connector not in (stem, "unnamed"):
             what = f'the connector is called "{model.connector}" and its file "{PurePath(file).name}"'
@@ -194,6 +194,8 @@ class _Connection:
             given = checked_input(self.actions[action], input)
         scope = {"input": given, "connection": self._plain, "key": key}
         carrier = model.key if purpose in ("do", "undo") else None
+        if carrier is not None and carrier.header:
+            checked_header(carrier.header, key)
         body = render(request, scope, key=key, carrier=carrier, url=self._service.url)
         if self._needs_input[action]:
             body["input"] = {name: value for name, value in given.items() if value is not None}

@@ -195,6 +195,8 @@ class _Http:
         if purpose in ("find", "lookup", "undo_lookup"):
             raise RequestError(f"{self._service.name} cannot be asked by a key; that takes a connector of its own")
         given = checked_input(declared, input)
+        if self._key is not None:
+            checked_header(self._key[0], key)
         method = _method(action, given)
         headers = {**self._headers, **rendered_headers(given["headers"] or {})}
         if "authorization" in headers or "cookie" in headers:

@@ -41,7 +41,8 @@ class _Own:
         declared = self.actions.get(action)
         if declared is None:
             raise RequestError(f'{self.name} has no action "{action}"; there are {", ".join(self.actions)}')
-        given = checked_input(declared, input)
+        checked = checked_input(declared, input)
+        given = {name: value for name, value in checked.items() if value is not None or name not in declared.input}
         return Request.of({"own": f"{self.kind}.{action}", "input": given})
 
     async def send(self, action: str, request: Request, *, key: str, purpose: Purpose, limit: int) -> Outcome:

@@ -30,7 +30,7 @@ NOW = 0
 
 def checked_input(action: Action, input: Mapping[str, Json]) -> dict[str, Json]:
     """The input with every declared field (None where an optional one was not given). Raises RequestError."""
-    given = {name: value for name, value in input.items() if value is not None}
+    given = {name: value for name, value in input.items() if value is not None or name not in action.input}
     unknown = [name for name in given if name not in action.input]
     if unknown and not action.open_input:
         known = ", ".join(action.input) or "none"

@@ -379,7 +379,7 @@ async def test_r7_a_conflict_on_an_undo_is_to_be_verified() -> None:
 
 
 async def test_r8_no_log_in_without_encryption() -> None:
-    login = {"user": "ops", "password": {"secret": "PW"}}
+    login: dict[str, Any] = {"user": "ops", "password": {"secret": "PW"}}
     async with mail_server() as server:
         found = await mailed(server.port, {}, security="starttls", **login)
         assert (found.result, found.reason) == ("refused", "forbidden")
@@ -455,7 +455,7 @@ async def test_l1_no_secret_leaves_the_send(secret: str, caplog: pytest.LogCaptu
 async def test_l1_no_mail_password_leaves_the_send(secret: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     seen: list[Any] = []
-    login = {"user": "ops", "password": {"secret": "S"}}
+    login: dict[str, Any] = {"user": "ops", "password": {"secret": "S"}}
     replies = ("535 no", f"535 {secret} is wrong" if secret.isascii() else "535 no", "454 later", "250 what")
     for reply in replies:
         async with raw_server(script(("EHLO", "250 AUTH PLAIN"), ("AUTH", reply), then="drop")) as port:

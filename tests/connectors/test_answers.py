@@ -53,7 +53,7 @@ def test_unavailable_is_never_concluded_from_a_status() -> None:
 
 def test_words() -> None:
     for word in ("invalid", "forbidden", "not_found", "rate_limited", "unavailable"):
-        assert by_word(word, undo=False) == ("refused", word)  # type: ignore[arg-type]
+        assert by_word(word, undo=False) == ("refused", word)
     for word in ("already_there", "in_progress", "unknown"):
         assert by_word(word, undo=False) == ("unknown", word)  # type: ignore[arg-type]
     assert by_word("conflict", undo=False) == ("refused", "conflict")
@@ -81,14 +81,15 @@ def test_words() -> None:
     ],
 )
 def test_retry_after(header: str, expected: int | None) -> None:
-    assert retry_after(said(429, **({"retry_after": header} if header else {})), NOW) == expected
+    assert retry_after(Answer(status=429, headers={"retry-after": header} if header else {}, body=b""), NOW) == expected
 
 
 def test_json() -> None:
     assert json_of(said(body=b"")) is None
     assert json_of(said(body=b" \r\n")) is None
     assert json_of(said(body=b'\xef\xbb\xbf{"a": 1}')) == {"a": 1}
-    for bad in (b"<html>", b'{"a": NaN}', b"{", b"\xff\xfe", b"[" * 5_000):
+    assert json_of(said(body=b'["\\ud83d\\ude00", "\\ud83d x"]')) == ["\U0001f600", "\ufffd\ufffd\ufffd x"]
+    for bad in (b"<html>", b"[1e999]", b'{"a": NaN}', b"{", b"\xff\xfe", b"[" * 5_000):
         with pytest.raises(Unreadable, match="is not JSON"):
             json_of(said(body=bad))
 
@@ -96,7 +97,9 @@ def test_json() -> None:
 def test_text() -> None:
     assert text_of(said(body="日本".encode())) == "日本"
     assert text_of(said(body="日本".encode("shift_jis"), content_type='text/plain; charset="Shift_JIS"')) == "日本"
-    assert text_of(said(body=b"a\xff", content_type="text/plain; charset=no-such")) == "a\ufffd"
+    for charset in ("no-such", "base64", "idna"):
+        assert text_of(said(body=b"a\xff", content_type=f"text/plain; charset={charset}")) == "a\ufffd"
+    text_of(said(body=rb"\ud800", content_type="text/plain; charset=raw_unicode_escape")).encode()
 
 
 def test_evidence_is_short_and_redacted() -> None:

@@ -74,6 +74,12 @@ def test_all_mistakes_come_at_once() -> None:
     assert [one.line for one in problems] == sorted(one.line for one in problems)
 
 
+def test_a_broken_action_does_not_hide_the_others() -> None:
+    text = BILLING.replace("writes: keyed", "writes: keyd", 1).replace('post: "/refunds"', 'post: "refunds"')
+    _, problems = kind_from_text(text, "billing.yaml")
+    assert [one.what for one in problems] == ['"writes" cannot be "keyd"', '"refunds" must begin with "/"']
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -7,10 +7,11 @@ import gzip
 import json
 import socket
 import time
+from pathlib import Path
 
 import pytest
 
-from connectors.client import DEFAULT_HEADERS, Answer, Client, Lost, Wire
+from connectors.client import DEFAULT_HEADERS, MAX_BODY, Answer, Client, Lost, Wire
 from connectors.guard import Guard
 from tests.connectors.httpserver import (
     HttpServer,
@@ -25,6 +26,7 @@ from tests.connectors.httpserver import (
     redirect,
     reset,
 )
+from tests.connectors.mailserver import certificate
 from tests.connectors.test_guard import answers
 
 
@@ -32,8 +34,8 @@ def wire(server: HttpServer, path: str = "/x", method: str = "POST", body: bytes
     return Wire(method=method, url=server.origin + path, headers=DEFAULT_HEADERS, body=body)
 
 
-def client(**settings: int) -> Client:
-    return Client(guard=Guard(allow_private=True), **settings)
+def client(max_body: int = MAX_BODY) -> Client:
+    return Client(guard=Guard(allow_private=True), max_body=max_body)
 
 
 async def test_a_complete_answer() -> None:
@@ -224,6 +226,36 @@ async def test_the_address_is_checked_when_it_is_connected_to(monkeypatch: pytes
         assert (found.sent, found.reason) == (False, "forbidden")
         assert server.connections == 0
         await mine.close()
+
+
+async def test_certificates(tmp_path: Path) -> None:
+    cert, context = certificate(tmp_path)
+    async with http_server(ssl=context) as server:
+        server.on("/x", answer(200, {"a": 1}))
+        url = f"https://127.0.0.1:{server.port}/x"
+        trusting = Client(guard=Guard(allow_private=True), ca=str(cert))
+        found = await trusting.exchange(Wire(method="POST", url=url, headers={}), limit=2_000)
+        assert isinstance(found, Answer)
+        await trusting.close()
+        stranger = client()
+        lost = await stranger.exchange(Wire(method="POST", url=url, headers={}), limit=2_000)
+        await stranger.close()
+        assert len(server.got) == 1
+    sentence = f"the certificate of 127.0.0.1:{server.port} is not one that is trusted"
+    assert lost == Lost(sent=False, reason="connection", summary=sentence)
+
+
+async def test_nothing_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with http_server() as server, http_server() as proxy:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, proxy.origin)
+        server.on("/x", answer(200, {}, Set_Cookie="a=b; Path=/"))
+        mine = client()
+        for _ in range(2):
+            assert isinstance(await mine.exchange(wire(server), limit=2_000), Answer)
+        await mine.close()
+        assert proxy.connections == 0
+        assert "cookie" not in server.got[1].headers
 
 
 async def test_being_stopped_passes_through() -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from connectors.declarative import DECLARATIVE, kind_from_text
 from runner.contract import Outcome, Purpose, Retry, Undo
@@ -181,6 +184,23 @@ def test_requests_that_cannot_be_made(action: str, input: dict[str, Any], senten
     with pytest.raises((RequestError, EvaluationError)) as refused:
         connect().prepare(action, input, key="k", purpose="do")
     assert sentence is None or str(refused.value) == sentence
+
+
+@given(st.text(min_size=1, max_size=30))
+def test_a_path_value_never_changes_the_path(code: str) -> None:
+    try:
+        body = connect().prepare("get_plan", {"code": code}, key="k", purpose="read").body
+    except (RequestError, EvaluationError):
+        return
+    path = urlsplit(body["url"])
+    assert (path.query, path.fragment, path.netloc) == ("", "", "pay.example.test")
+    assert path.path.count("/") == 2
+    assert unquote(path.path.removeprefix("/plans/")) == code
+
+
+def test_a_key_that_no_header_can_carry() -> None:
+    with pytest.raises(RequestError, match="Idempotency-Key holds a character that no header can carry"):
+        connect().prepare("pay", {"customer": "c", "amount": 1}, key="注文7", purpose="do")
 
 
 async def test_a_write_is_sent_as_it_was_frozen_with_what_is_added() -> None:

@@ -136,7 +136,7 @@ async def test_a_greeting_that_is_a_no() -> None:
 
 
 async def test_log_in() -> None:
-    login = {"user": "ops", "password": {"secret": "SMTP_PASSWORD"}}
+    login: dict[str, Any] = {"user": "ops", "password": {"secret": "SMTP_PASSWORD"}}
     async with SmtpService(SmtpScript(users={"ops": "right"})) as service:
         assert (await send(service.port, **login)).result == "applied"
         assert service.mails[0].user == "ops"
@@ -156,7 +156,7 @@ async def test_log_in() -> None:
 
 async def test_encrypted(tmp_path: Path) -> None:
     cert, context = certificate(tmp_path)
-    login = {"user": "ops", "password": {"secret": "SMTP_PASSWORD"}}
+    login: dict[str, Any] = {"user": "ops", "password": {"secret": "SMTP_PASSWORD"}}
     async with mail_server(starttls=context) as server:
         found = await send(server.port, security="starttls", allow_insecure=False, ca=str(cert), **login)
         assert found.result == "applied"

@@ -25,6 +25,11 @@ async def test_they_are_prepared_and_never_sent() -> None:
     mine = records.KIND.connect("records", {}, Lent())
     request = mine.prepare("create", {"collection": "leads", "name": "Aya"}, key="k", purpose="do")
     assert request.body == {"own": "records.create", "input": {"collection": "leads", "name": "Aya"}}
+    cleared = mine.prepare("update", {"collection": "leads", "id": "1", "note": None}, key="k", purpose="do")
+    assert cleared.body["input"] == {"collection": "leads", "id": "1", "note": None}
+    assert mine.prepare("find", {"collection": "leads"}, key="k", purpose="read").body["input"] == {
+        "collection": "leads"
+    }
     with pytest.raises(NotPossible, match=r"records\.create is carried out by the store"):
         await mine.send("create", request, key="k", purpose="do", limit=1)
     with pytest.raises(RequestError, match='create needs the field "collection"'):
