@@ -39,7 +39,8 @@ class Artifacts:
         if self._stands(path, digest):
             return digest
         if not path.parent.is_dir():
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.root.mkdir(mode=0o700, exist_ok=True)
+            path.parent.mkdir(mode=0o700, exist_ok=True)
             sync_folder(self.root)
             sync_folder(self.root.parent)
         write_synced(path, data)

@@ -236,7 +236,7 @@ class Batch:
             run,
             seq,
             at=entry.at,
-            type=entry.type,
+            kind=entry.type,
             step=entry.step,
             external_id=entry.external_id,
             digest=entry.digest,

@@ -65,10 +65,10 @@ def payload_digest(salt: str, data: bytes) -> str:
     return hashlib.sha256(salt.encode() + data).hexdigest()
 
 
-def chained(previous: str, run: str, seq: int, *, at: int, type: str, step: str, external_id: str, digest: str) -> str:
+def chained(previous: str, run: str, seq: int, *, at: int, kind: str, step: str, external_id: str, digest: str) -> str:
     """The hash of an entry. Each part has a fixed length, is a number, or is led by its length."""
     text = (
-        f"{previous}\n{digest}\n{seq}\n{at}\n{type}\n{len(run)}:{run}\n{len(step)}:{step}\n"
+        f"{previous}\n{digest}\n{seq}\n{at}\n{kind}\n{len(run)}:{run}\n{len(step)}:{step}\n"
         f"{len(external_id)}:{external_id}"
     )
     return hashlib.sha256(text.encode()).hexdigest()
@@ -219,7 +219,7 @@ class ChainCheck:
             self.run,
             row.seq,
             at=row.at,
-            type=row.type,
+            kind=row.type,
             step=row.step,
             external_id=row.external_id,
             digest=row.digest,

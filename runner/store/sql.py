@@ -212,12 +212,13 @@ def open_store(
     with ExitStack() as stack:
         try:
             writer = _open_writer(stack, file, folder, clock, lock) if writable else None
-            readers = file.readers()
-            stack.callback(readers.dispose)
             if writer is not None:
                 stack.callback(writer.close)
                 writer.start()
-            else:
+            # Given back before the writer ends: the last connection folds the write-ahead file into the database.
+            readers = file.readers()
+            stack.callback(readers.dispose)
+            if writer is None:
                 _check_readable(readers, file)
         except DBAPIError as error:
             raise file.translate(error) from None

@@ -100,6 +100,9 @@ class SqliteFile:
 
     def _set(self, connection: sqlite3.Connection) -> None:
         _refuse_other_application(connection, self.path)
+        if connection.execute("PRAGMA page_count").fetchone()[0] == 0:
+            # Only possible before the first table: lets the file shrink again after old runs are pruned.
+            connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
         for pragma, value in _PRAGMAS:
             wanted = self.busy if value is None else value
             connection.execute(f"PRAGMA {pragma}={wanted}").fetchall()
