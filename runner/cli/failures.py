@@ -30,9 +30,9 @@ def guarded(noun: str, words: Sequence[str], folder: Path | None) -> int:
     logging.basicConfig(level=HEARD, format="amends: %(message)s", handlers=[_Short()])
     try:
         commands: typer.Typer = importlib.import_module(f"runner.cli.{noun}").COMMANDS
-        answer = typer.main.get_command(commands).main(
-            args=list(words), prog_name=f"amends {noun}", standalone_mode=False
-        )
+        command = typer.main.get_command(commands)
+        asked = list(words) or (["--help"] if hasattr(command, "commands") else [])
+        answer = command.main(args=asked, prog_name=f"amends {noun}", standalone_mode=False)
         return answer if isinstance(answer, int) else OK
     except (Interrupted, KeyboardInterrupt) as stopped:
         complain(str(stopped) or "Stopped.")
@@ -63,10 +63,10 @@ def explain(error: AmendsError) -> None:
 
 
 def _usage(error: Any, noun: str) -> str:
-    said = plain(error.format_message()).rstrip(".")
+    said = sentence(error.format_message())
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else f"amends {noun}"
-    return f"{said[:1].lower()}{said[1:]}; `{path} --help` says how it is written" if said else f"see `{path} --help`"
+    return f"{said[:1].lower()}{said[1:]} See `{path} --help`."
 
 
 def defect(error: BaseException, noun: str, folder: Path | None) -> str:

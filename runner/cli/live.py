@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
 from runner.cli import page, words
-from runner.cli.telling import Line, Sign
-from runner.cli.timeline import Story, status_line
+from runner.cli.telling import AGAIN, Line, Sign
+from runner.cli.timeline import Clock, Story
 from runner.core.state import Call, HandOff, State, StepState
 from runner.language.bundle import Bundle
 from runner.language.flow import Step
@@ -51,12 +51,16 @@ def _forward(bundle: Bundle, state: State, step: Step, now: int) -> Row:
     calls = [
         call for name, call in state.calls.items() if name[0] == step.id and name[1] in (*FORWARD, "find", "lookup")
     ]
-    sign, how = _how(known, calls, _asked(state, step.id), now)
+    sign, how = _how(known, calls, _asked(state, step.id, is_undo=False), now)
     return Row(sign=sign, step=step.id, what=what, how=how)
 
 
-def _asked(state: State, path: str) -> HandOff | None:
-    return next((handoff for handoff in state.open_handoffs if handoff.step == path), None)
+def _asked(state: State, path: str, *, is_undo: bool) -> HandOff | None:
+    return next((each for each in state.open_handoffs if each.step == path and _is_undo(each) == is_undo), None)
+
+
+def _is_undo(handoff: HandOff) -> bool:
+    return handoff.kind.startswith("compensation") or handoff.kind == "request"
 
 
 _ENDS: dict[str, tuple[Sign, str]] = {
@@ -77,7 +81,7 @@ def _how(known: StepState, calls: list[Call], asked: HandOff | None, now: int) -
         why = next((call.summary for call in calls if call.summary), "")
         return sign, f"{text}: {words.bare(why)}" if why and known.status == "failed" else text
     if known.due is not None:
-        return "wait", f"goes on in {page.span(known.due - now)}"
+        return "wait", f"goes on {page.left(known.due - now)}"
     return _moving(calls, now)
 
 
@@ -94,7 +98,7 @@ def _moving(calls: list[Call], now: int) -> tuple[Sign, str]:
         if call.due is not None:
             verb = "is looked up" if call.due_for == "lookup" else "asked again"
             why = f": {words.bare(call.summary)}" if call.summary else ""
-            return "wait", f"{verb} in {page.span(call.due - now)}{why}"
+            return "wait", f"{verb} {page.left(call.due - now)}{why}"
     return "wait", "asks"
 
 
@@ -108,7 +112,7 @@ def _backward(bundle: Bundle, state: State, path: str, now: int) -> Row:
         return Row(sign="good", step=path, what=title, how=_with_id(words.MADE_GOOD[word], calls))
     if undo.status == "skipped":
         return Row(sign="note", step=path, what="Stays", how=words.bare(undo.summary) or "left as it is")
-    asked = _asked(state, path)
+    asked = _asked(state, path, is_undo=True)
     if undo.status in ("failed", "handed_off"):
         who = f"{words.plain(asked.owner)} is asked ({asked.id})" if asked else "a person is asked"
         return Row(sign="person", step=path, what=title, how=who)
@@ -120,11 +124,10 @@ def step_list(story: Story, out: Console, now: int) -> RenderableType:
     """The list as it is shown: the run's status, then a line for each step."""
     found = rows(story.bundle, story.state, now)
     table = page.grid((1, min(max((len(row.step) for row in found), default=1), 14), 30, None))
-    head = Text(f"Run {story.view.run} ", style="bold") + Text(status_line(story))
-    table.title, table.title_justify, table.title_style = head, "left", ""
+    head = Text(f"Run {story.view.run} ", style="bold") + Text(words.STATUS[story.view.status])
     for row in found:
         table.add_row(page.sign(row.sign, out), row.step, Text(row.what, style="" if row.how else "dim"), row.how)
-    return table
+    return Group(head, table)
 
 
 class Watcher:
@@ -159,12 +162,13 @@ class Watcher:
         return step_list(self._story, self._out, self._now()) if self._story is not None else Text("…")
 
     def _append(self, story: Story) -> None:
+        clock = Clock(story)
         for place, line in enumerate(story.lines):
-            if self._printed.get(place) == line:
+            text = line.text.removesuffix(AGAIN).rstrip()
+            before = self._printed.get(place)
+            shown = replace(line, text=text)
+            if before is not None and shown in (before, replace(before, seq=line.seq, at=line.at, until=None, then="")):
                 continue
-            self._printed[place] = line
-            at = page.moment(line.at, story.zone)
-            mark = page.sign(line.sign, self._out).plain
-            until = f" until {page.moment(line.until, story.zone):%Y-%m-%d %H:%M:%S}" if line.until is not None else ""
+            self._printed[place] = shown
             step = f"{line.step}: " if line.step else ""
-            page.say(f"{at:%H:%M:%S} {mark} {step}{line.text}{until}")
+            page.say(f"{clock.time(line.at)} {page.sign(line.sign, self._out).plain} {step}{clock.text(line)}")

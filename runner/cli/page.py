@@ -136,6 +136,11 @@ def offsets(times: Iterable[int], zone: str) -> str:
     return "/".join(sorted({offset(at, zone) for at in times}))
 
 
+def left(ms: int) -> str:
+    """What is left of a wait: in 3 s; now."""
+    return f"in {span(-(-ms // SECOND) * SECOND)}" if ms > 0 else "now"
+
+
 def span(ms: int) -> str:
     """A length of time in words: 450 ms, 3 s, 2 min, 5 h, 4 days."""
     if ms < SECOND:

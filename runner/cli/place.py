@@ -40,9 +40,7 @@ class Interrupted(AmendsError):
 
 def noun(summary: str) -> typer.Typer:
     """The commands of one noun."""
-    return typer.Typer(
-        help=summary, no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
-    )
+    return typer.Typer(help=summary, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 def folder() -> Path:

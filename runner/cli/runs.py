@@ -207,9 +207,11 @@ def refuse_rerun(view: RunView) -> None:
             f"run {view.run} has not ended ({view.status}); `amends runs show {view.run}` says what can be done with it"
         )
     if view.stands:
+        first = f"make them good first (amends runs compensate {view.run}), or " if view.status == "stopped" else ""
+        stand = "1 effect" if view.stands == 1 else f"{view.stands} effects"
         raise NotPossible(
-            f"{view.stands} effects of run {view.run} stand ({view.status}), so starting it anew would do them twice; "
-            f"make them good first (amends runs compensate {view.run}), or start a run with a key of its own"
+            f"{stand} of run {view.run} ({view.status}) would be there twice if it were started anew; {first}start a run "
+            "with a key of its own (amends run --key)"
         )
 
 

@@ -16,13 +16,14 @@ from runner.store.facts import LogRow
 
 Sign = Literal["done", "failed", "unknown", "good", "person", "note", "wait"]
 Call = tuple[str, str, int]
+AGAIN = "Tried again."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Line:
     """One line of a timeline. Times are ms since the epoch; `step` is empty for the run as a whole.
 
-    `until` is when a wait ends, `seq` the last log entry that the line tells of.
+    `until` is when a timer fires that is running, `then` what follows; `seq` is the last log entry the line tells of.
     """
 
     at: int
@@ -31,6 +32,7 @@ class Line:
     text: str
     seq: int = 0
     until: int | None = None
+    then: Literal["", "goes on", "tried again", "looked up"] = ""
 
 
 def tell(bundle: Bundle, rows: Iterable[LogRow]) -> tuple[Line, ...]:
@@ -102,16 +104,16 @@ class Teller:
         self._intents[event.call] = event
         self._tries[event.call] = self._tries.get(event.call, 0) + 1
         place = self._trouble.get(event.call)
-        if place is not None and not self.lines[place].text.endswith("Tried again."):
-            self._change(place, text=f"{self.lines[place].text} Tried again.")
+        if place is not None:
+            self._change(place, text=f"{self.lines[place].text} {AGAIN}", until=None, then="")
 
     def troubled(self, event: e.CallRefused | e.CallNotSent | e.CallUnknown) -> None:
         """An attempt brought nothing: one line for all of them in a row."""
         tries = self._tries.get(event.call, 1)
-        word = words.OUTCOME_EVENTS[type(event).__name__]
-        why = words.bare(event.summary) or event.reason.replace("_", " ")
+        word = words.BUSY.get(event.reason) or words.OUTCOME_EVENTS[type(event).__name__]
+        why = words.sentence(event.summary)
         often = f"{tries} tries, the last: " if tries > 1 else ""
-        text = words.sentence(f"{self.about(event)}: {often}{word}" + (f", {why}" if why else ""))
+        text = f"{self.about(event)}: {often}{word}." + (f" {why}" if why else "")
         sign: Sign = "unknown" if isinstance(event, e.CallUnknown) and event.purpose in ("do", "undo") else "wait"
         place = self._trouble.get(event.call)
         if place is None:
@@ -180,24 +182,29 @@ class Teller:
         self.say(event, sign, f"{words.sentence(f'Failed: {event.summary}')}{goes_on}")
 
     def skipped(self, event: e.StepSkipped) -> None:
-        if event.why != "person":
+        if event.why != "person":  # a person's answer is told as an answer
             self.say(event, "note", "Left out: its condition said no.")
-            return
-        reference = f" ({words.plain(event.reference)})" if event.reference else ""
-        self.say(event, "person", words.sentence(f"Left out by {event.by}: {words.bare(event.reason)}{reference}"))
 
     def drafted(self, event: e.DraftRecorded) -> None:
         self.say(event, "note", f"{self.title(event.action)}: written down, not sent.")
 
     def timer_set(self, event: e.TimerSet) -> None:
         if not event.purpose:
-            self._waits[event.step] = self.say(event, "wait", "Waits")
-            self._change(self._waits[event.step], until=event.due)
+            self._waits[event.step] = self.say(event, "wait", "Waits.")
+            self._change(self._waits[event.step], until=event.due, then="goes on")
+            return
+        place = self._trouble.get(_call_of(event))
+        if place is not None:
+            self._change(place, until=event.due, then="looked up" if event.timer == "lookup" else "tried again")
 
     def timer_fired(self, event: e.TimerFired) -> None:
-        place = self._waits.pop(event.step, None)
-        if place is not None and not event.purpose:
-            self._change(place, at=event.at, sign="done", text="The wait is over.", until=None)
+        is_wait = not event.purpose
+        place = self._waits.pop(event.step, None) if is_wait else self._trouble.get(_call_of(event))
+        if place is None:
+            return
+        if is_wait:
+            self._change(place, at=event.at, sign="done", text="The wait is over.")
+        self._change(place, until=None, then="")
 
     # -- the run --
 
@@ -211,23 +218,23 @@ class Teller:
         self.say(event, "wait", f"Waits: {words.plain(event.why)} {words.plain(event.name)} is held{by}.")
 
     def paused(self, event: e.RunPaused) -> None:
-        self.say(event, "person", words.sentence(f"Paused by {event.by}{_because(event.reason)}"))
+        self.say(event, "person", f"{words.plain(event.by)} pauses it.{_because(event.reason)}")
 
     def resumed(self, event: e.RunResumed) -> None:
-        self.say(event, "person", f"Resumed by {words.plain(event.by)}.")
+        self.say(event, "person", f"{words.plain(event.by)} lets it go on.")
 
     def stop_asked(self, event: e.StopRequested) -> None:
-        how = "and make good what was done" if event.compensate else "here"
-        self.say(event, "person", words.sentence(f"{event.by}: stop {how}{_because(event.reason)}"))
+        how = "; what was done is to be made good" if event.compensate else " here"
+        self.say(event, "person", f"{words.plain(event.by)} stops it{how}.{_because(event.reason)}")
 
     def closed(self, event: e.ForwardClosed) -> None:
         if not event.compensate:
             if event.cause != "stop":
                 self.say_run(event, "note", "Nothing more is begun; what was done stays.")
             return
-        why = f"Step {event.failed_step} failed" if event.cause == "failure" and event.failed_step else "Back from here"
-        follows = "now what was done is made good" if self._may_stand() else "nothing had been done"
-        self.say_run(event, "note", f"{why}; {follows}.")
+        follows = "What was done is now made good." if self._may_stand() else "Nothing had been done."
+        why = f"Step {event.failed_step} failed. " if event.cause == "failure" and event.failed_step else ""
+        self.say_run(event, "note", f"{why}{follows}")
 
     def say_run(self, event: e.Event, sign: Sign, text: str) -> None:
         """A line about the run as a whole."""
@@ -277,11 +284,11 @@ class Teller:
         answer = words.ANSWERED.get(event.choice, event.choice)
         reference = f" ({words.plain(event.reference)})" if event.reference else ""
         known = f", {words.shown_id(event.external_id)}" if event.external_id else ""
-        text = f"{event.by} answers {event.handoff}: {answer}{known}{_because(event.reason)}{reference}"
-        self.say(event, "person", words.sentence(text))
+        said = f"{words.plain(event.by)} answers {event.handoff}: {answer}{known}{reference}."
+        self.say(event, "person", f"{said}{_because(event.reason)}")
 
     def quarantined(self, event: e.RecordQuarantined) -> None:
-        self.say(event, "good", f"{words.plain(event.record)} is set aside{_because(event.reason)}.")
+        self.say(event, "good", f"{words.plain(event.record)} is set aside.{_because(event.reason)}")
 
     def moved(self, event: e.RunMoved) -> None:
         self.say_run(event, "person", f"{words.plain(event.by)} moved the run to another version of its flow.")
@@ -290,8 +297,12 @@ class Teller:
         self.say_run(event, "person", f"{words.plain(event.by)} erased personal data of this run.")
 
 
+def _call_of(timer: e.TimerSet | e.TimerFired) -> Call:
+    return (timer.step, timer.purpose, timer.part)
+
+
 def _because(reason: str) -> str:
-    return f", {words.bare(reason)}" if reason else ""
+    return f" {words.sentence(reason)}" if reason else ""
 
 
 _ENDS: Mapping[str, str] = {

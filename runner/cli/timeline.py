@@ -122,7 +122,7 @@ def waits_for(state: State, now: int, zone: str) -> str:
     if standing.wake_at is None:
         return standing.waiting_for or "it is taken up by the next command or by `amends serve`"
     step = f"step {standing.at_step} " if standing.at_step else ""
-    return f"{step}goes on at {shown(standing.wake_at, zone)} (in {page.span(standing.wake_at - now)})"
+    return f"{step}goes on at {shown(standing.wake_at, zone)} ({page.left(standing.wake_at - now)})"
 
 
 _STYLES = {
@@ -145,7 +145,7 @@ def _when(story: Story) -> str:
 
 def timeline(story: Story, out: Console) -> RenderableType:
     """What happened, one line for each thing."""
-    clock = _Clock(story)
+    clock = Clock(story)
     longest = max((len(line.step) for line in story.lines), default=0)
     table = page.grid((clock.width, 1, min(longest, STEP), None)) if longest else page.grid((clock.width, 1, 0, None))
     for line in story.lines:
@@ -153,12 +153,16 @@ def timeline(story: Story, out: Console) -> RenderableType:
     return table
 
 
-class _Clock:
+_FOLLOWS = {"goes on": "goes on", "tried again": "is tried again", "looked up": "is looked up"}
+
+
+class Clock:
     """Times of one run: the hour alone where it began and ended on one day, else with day and offset."""
 
     def __init__(self, story: Story) -> None:
         self._zone = story.zone
         times = [story.view.started_at, *(line.at for line in story.lines)]
+        times += [line.until for line in story.lines if line.until is not None]
         days = {page.moment(at, story.zone).date() for at in times}
         offsets = {page.offset(at, story.zone) for at in times}
         self._form = "%H:%M:%S" if len(days) == 1 else "%m-%d %H:%M:%S"
@@ -171,8 +175,8 @@ class _Clock:
         return page.moment(at, self._zone).strftime(self._form) + end
 
     def text(self, line: Line) -> str:
-        """A line's text, with the end of a wait."""
-        return line.text if line.until is None else f"{line.text} until {shown(line.until, self._zone)}."
+        """A line's text, with what follows when a running timer fires."""
+        return line.text if line.until is None else f"{line.text} It {_FOLLOWS[line.then]} at {self.time(line.until)}."
 
 
 # --- effects ---------------------------------------------------------------------------------------------------------

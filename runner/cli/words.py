@@ -17,10 +17,10 @@ STATUS: Mapping[str, str] = {
     "waiting": "waiting",
     "paused": "paused: nothing new is begun until it is resumed",
     "compensating": "compensating: a step failed, and what was done is being made good",
-    "succeeded": "succeeded: every step was done",
+    "succeeded": "succeeded: the flow came to its end",
     "drafted": "drafted: every step was written down, nothing was sent",
     "failed": "failed: nothing had been done, so nothing is to be made good",
-    "compensated": "compensated: it failed, and what was done was made good",
+    "compensated": "compensated: it did not go through, and was made good",
     "stopped": "stopped: a person stopped it here",
     "needs_person": "needs a person: it rests until somebody answers",
     "closed": "closed: a person has settled it",
@@ -86,6 +86,9 @@ OFFERED: Mapping[str, str] = {
     "rerun": "start it anew",
 }
 """What a person may choose."""
+
+BUSY: Mapping[str, str] = {"unavailable": "not available", "rate_limited": "too many requests"}
+"""A no for now, by its reason."""
 
 OUTCOME_EVENTS: Mapping[str, str] = {
     "CallRefused": "refused",

@@ -1,0 +1,297 @@
+"""A run as a stranger reads it: the whole page of many kinds of runs, held word for word in golden/*.txt.
+
+To change a page, run with WRITE_GOLDEN=1, read what has changed as somebody who knows nothing of Amends, and
+commit it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import os
+import shlex
+import unicodedata
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import typer
+from rich.console import Console
+
+from runner.cli import page
+from runner.cli.live import Watcher, step_list
+from runner.cli.timeline import Story, as_json, brief, full, timeline
+from runner.contract import canonical
+from runner.core.fold import fold_all
+from runner.people.operations import Order
+from tests.cli.scripted import INPUTS, START, Play, bundle_of, found, not_sent, refused, unknown
+
+GOLDEN = Path(__file__).parent / "golden"
+MINUTE = 60_000
+
+SMALL = """\
+flow: small
+title: A parcel is asked for and picked up
+owner: team:depot
+mode: live
+run_key: ${{ trigger.id }}
+inputs: { name: text }
+steps:
+  - id: order
+    do: tasks.create
+    with: { title: "Parcel for ${{ inputs.name }}" }
+    compensate: cancel
+  - id: label
+    do: tasks.create
+    when: ${{ inputs.name == "Nobody" }}
+    with: { title: Label }
+    compensate: { none: A label harms nobody. }
+  - id: night
+    wait: 14 hours
+  - id: look
+    hand_off: person:me
+    say: Is the address of ${{ inputs.name }} right?
+    show: { name: "${{ inputs.name }}" }
+  - id: pick_up
+    do: tasks.create
+    with: { title: "Pick up for ${{ inputs.name }}" }
+    rule: Never pick up twice.
+    compensate: { none: The driver is told by phone. }
+"""
+REVIEW = SMALL.replace("steps:", "on_failure: review\nsteps:", 1)
+WHO = {"name": "Ben"}
+
+
+def me(action: str, **words: str) -> Order:
+    return Order(action=action, by="person:me", **words)  # type: ignore[arg-type]
+
+
+def small(text: str = SMALL, **words: object) -> Play:
+    return Play(bundle=bundle_of(text), inputs=WHO, **words).run()  # type: ignore[arg-type]
+
+
+def demo(**words: object) -> Play:
+    return Play(bundle=bundle_of(), **words).run()  # type: ignore[arg-type]
+
+
+DECLINED = {("paid", "do"): [refused("The card was declined.")]}
+BUSY = refused("The service answered 503.", "unavailable")
+
+PLAYS: dict[str, Callable[[], Play]] = {
+    "succeeded": lambda: demo(key="S-17"),
+    "compensated": lambda: demo(script=DECLINED),
+    "looked_up": lambda: demo(
+        script={("paid", "do"): [unknown()], ("paid", "lookup"): [not_sent(), found("P-9")]}
+    ),
+    "found": lambda: demo(script={("contact", "find"): [found("C-7")]}),
+    "retried": lambda: demo(script={("task", "do"): [BUSY, unknown()]}),
+    "retrying": lambda: demo(script={("task", "do"): [BUSY, unknown()]}, until=START + 500),
+    "gave_up": lambda: demo(script={("plan", "read"): [not_sent()] * 5}),
+    "did_it_happen": lambda: demo(script={("welcome", "do"): [unknown()]}),
+    "it_happened": lambda: demo(
+        script={("welcome", "do"): [unknown()]},
+        orders=[me("acknowledge"), me("happened", reason="The customer has it.", reference="mail 4711")],
+    ),
+    "it_did_not": lambda: demo(script={("welcome", "do"): [unknown()]}, orders=[me("did_not")]),
+    "compensation_failed": lambda: demo(
+        script={**DECLINED, ("task", "undo"): [refused("The to-do is locked.")]}
+    ),
+    "settled_by_hand": lambda: demo(
+        script={**DECLINED, ("task", "undo"): [refused("The to-do is locked.")]},
+        orders=[me("done", reference="Ticket 17", reason="Tom closed it")],
+    ),
+    "finance_decides": lambda: demo(
+        script={("paid", "do"): [unknown()], ("paid", "lookup"): [found("P-9")]}, until=START + 1_000,
+        orders=[me("stop_compensate", reason="The customer called.")],
+    ),
+    "taken_over": lambda: demo(
+        script={**DECLINED, ("task", "undo"): [refused("The to-do is locked.")]},
+        orders=[me("take_over", reason="I ask Tom to close it.")],
+    ),
+    "drafted": lambda: demo(mode="draft"),
+    "waiting": lambda: small(until=START + MINUTE),
+    "asked_by_flow": small,
+    "stopped": lambda: small(orders=[me("stop", reason="Ordered by mistake.")]),
+    "stopped_compensating": lambda: small(orders=[me("compensate", reason="Ordered by mistake.")]),
+    "paused": lambda: small(until=START + MINUTE, orders=[me("pause", reason="Stocktaking.")]),
+    "reviewed": lambda: small(
+        REVIEW, orders=[me("go_on")], script={("pick_up", "do"): [refused("No driver is free.")]}
+    ),
+    "skipped": lambda: small(
+        REVIEW, script={("pick_up", "do"): [refused("No driver is free.")]},
+        orders=[me("go_on"), me("skip", reason="The customer comes by.")],
+    ),
+    "japanese": lambda: demo(
+        inputs={**INPUTS, "name": "佐藤 綾", "email": "aya@customer.test"},
+        script={("paid", "do"): [refused("カードが拒否されました。別のカードでもう一度お試しください。")]},
+    ),
+    "hostile": lambda: demo(
+        script={("paid", "do"): [refused("\x1b[31mred\x1b[0m\r\nno \u202esdrawkcab [bold]x[/bold]")]}
+    ),
+}  # fmt: skip
+
+ZONES = {"japanese": "Asia/Tokyo", "asked_by_flow": "America/New_York"}
+
+
+def console(encoding: str = "utf-8") -> Console:
+    kept = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    return Console(file=kept, width=80, color_system=None, highlight=False, markup=False, emoji=False)
+
+
+def printed(story: Story, how: Callable[[Story, Console], object] = full, encoding: str = "utf-8") -> str:
+    out = console(encoding)
+    page.show(how(story, out), out=out)  # type: ignore[arg-type]
+    out.file.flush()
+    return out.file.buffer.getvalue().decode(encoding)  # type: ignore[attr-defined,no-any-return]
+
+
+@pytest.mark.parametrize("name", PLAYS)
+def test_a_page_reads_as_it_should(name: str) -> None:
+    story = PLAYS[name]().story(ZONES.get(name, "UTC"))
+    text = printed(story)
+    file = GOLDEN / f"{name}.txt"
+    if os.environ.get("WRITE_GOLDEN"):
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
+    assert "exactly once" not in text
+    assert canonical(as_json(story)), "the same is there for machines"
+
+
+def test_no_page_is_held_that_no_play_makes() -> None:
+    assert {file.stem for file in GOLDEN.glob("*.txt")} == set(PLAYS)
+
+
+# --- while it goes ----------------------------------------------------------------------------------------------------
+
+LIVE = {
+    "succeeded": """\
+Run 260829-k3x9m2qa succeeded: the flow came to its end
+✓  plan     Reads a plan with its price     done
+✓  contact  Makes a contact                 done, C-1
+✓  task     Makes a to-do for one of us     done, C-2
+✓  welcome  Sends a mail                    done, S-1
+✓  paid     Takes a payment                 done, M-1
+""",
+    "retrying": """\
+Run 260829-k3x9m2qa waiting
+✓  plan     Reads a plan with its price     done
+✓  contact  Makes a contact                 done, C-1
+…  task     Makes a to-do for one of us     asked again in 1 s: The service answered 503
+·  welcome  Sends a mail
+·  paid     Takes a payment
+""",
+    "compensation_failed": """\
+Run 260829-k3x9m2qa needs a person: it rests until somebody answers
+✓  plan     Reads a plan with its price     done
+✓  contact  Makes a contact                 done, C-1
+✓  task     Makes a to-do for one of us     done, C-2
+✓  welcome  Sends a mail                    done, S-1
+✗  paid     Takes a payment                 failed: The card was declined
+↩  welcome  Sends a mail                    corrected, S-2
+!  task     Closes a to-do                  person:me is asked (h1)
+↩  contact  Changes fields of a contact     marked, U-1
+""",
+    "waiting": """\
+Run 260829-k3x9m2qa waiting
+✓  order    Makes a to-do for one of us     done, C-1
+·  label    Makes a to-do for one of us     left out
+…  night    Waits                           goes on in 14 h
+·  look     Hands over to a person
+·  pick_up  Makes a to-do for one of us
+""",
+}
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_the_list_of_steps_while_a_run_goes(name: str) -> None:
+    story = PLAYS[name]().story()
+    out = console()
+    out.width = 100
+    page.show(step_list(story, out, story.now), out=out)
+    out.file.flush()
+    assert out.file.buffer.getvalue().decode() == LIVE[name]  # type: ignore[attr-defined]
+
+
+def test_plain_lines_are_appended_and_not_said_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    play = PLAYS["retried"]()
+    seen: list[Story] = []
+    for end in range(1, len(play.rows) + 1):
+        part = Play(bundle=play.bundle, state=fold_all(row.event for row in play.rows[:end] if row.event is not None))
+        part.rows = play.rows[:end]
+        seen.append(part.story())
+    told = iter(seen)
+    watcher = Watcher(lambda: next(told), lambda: START, console())
+    with watcher.showing():
+        for _ in seen:
+            watcher.turn()
+    assert (
+        capsys.readouterr().out
+        == """\
+10:40:00 ✓ plan: Reads a plan with its price: read.
+10:40:00 ✓ contact: Makes a contact: done, C-1.
+10:40:00 … task: Makes a to-do for one of us: not available. The service answered 503.
+10:40:00 … task: Makes a to-do for one of us: not available. The service answered 503. It is tried again at 10:40:00.
+10:40:00 ? task: Makes a to-do for one of us: 2 tries, the last: no clear answer. The connection broke before an answer came.
+10:40:00 ? task: Makes a to-do for one of us: 2 tries, the last: no clear answer. The connection broke before an answer came. It is tried again at 10:40:01.
+10:40:01 ✓ task: Makes a to-do for one of us: done, at try 3, C-2.
+10:40:01 ✓ welcome: Sends a mail: done, S-1.
+10:40:01 ✓ paid: Takes a payment: done, M-1.
+10:40:01 ✓ Succeeded.
+"""
+    )
+
+
+# --- details ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_terminal_without_unicode_gets_signs_it_can_show() -> None:
+    text = printed(PLAYS["compensated"]().story(), brief, "ascii")
+    assert "x  paid" in text
+    assert "<  task" in text
+
+
+def test_what_a_service_says_cannot_steer_the_terminal() -> None:
+    story = PLAYS["hostile"]().story()
+    text = printed(story)
+    assert not {sign for sign in text if sign != "\n" and unicodedata.category(sign) in ("Cc", "Cf")}
+
+
+def test_an_erased_entry_is_told() -> None:
+    play = PLAYS["succeeded"]()
+    play.rows = [
+        replace(row, event=None) if row.type == "CallApplied" and row.step == "task" else row for row in play.rows
+    ]
+    assert "The content of this entry (CallApplied) was erased." in printed(play.story())
+
+
+def test_a_draft_says_so_in_its_last_line() -> None:
+    story = PLAYS["drafted"]().story()
+    for how in (full, brief):
+        assert printed(story, how).rstrip("\n").split("\n")[-1] == "DRAFT: nothing was sent"
+
+
+def test_a_timeline_of_five_steps_fits_fifteen_lines() -> None:
+    for name, play in PLAYS.items():
+        out = console()
+        story = play().story()
+        page.show(timeline(story, out), out=out)
+        out.file.flush()
+        lines = out.file.buffer.getvalue().decode().splitlines()  # type: ignore[attr-defined]
+        assert len(lines) <= 15, (name, lines)
+
+
+def test_every_command_that_is_offered_can_be_typed() -> None:
+    """Each command of a page is taken apart by the real command line, up to where it would act."""
+    offered: set[str] = set()
+    for play in PLAYS.values():
+        told = as_json(play().story())
+        offered.update(told["can_do"].values())
+        for question in told["questions"]:
+            offered.update(question["choices"].values())
+    assert len(offered) >= 12
+    for command in offered:
+        _, noun, *rest = shlex.split(command)
+        commands = typer.main.get_command(importlib.import_module(f"runner.cli.{noun}").COMMANDS)
+        sub = commands.commands[rest[0]]  # type: ignore[attr-defined]
+        sub.make_context(rest[0], rest[1:])
