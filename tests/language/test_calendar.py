@@ -82,6 +82,8 @@ def test_what_is_no_duration_gets_a_sentence(text: str, sentence: str) -> None:
         ("2026-09-04T17:00", "2 business days", "Tue 09-08 17:00"),
         ("2026-09-05T12:00", "2 business days", "Wed 09-09 09:00"),
         ("2026-09-04T20:00", "1 business day", "Tue 09-08 09:00"),
+        ("2026-09-04T18:00", "1 business day", "Tue 09-08 09:00"),
+        ("2026-09-04T17:59", "1 business day", "Mon 09-07 17:59"),
         ("2026-09-04T07:00", "1 business day", "Mon 09-07 09:00"),
         ("2026-09-05T12:00", "0 business days", "Mon 09-07 09:00"),
         ("2026-09-04T10:00", "0 business days", "Fri 09-04 10:00"),

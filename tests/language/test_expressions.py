@@ -28,6 +28,7 @@ SCOPE: Mapping[str, Any] = {
         "empty": "",
         "count": 3,
         "price": 19.99,
+        "huge": 10**16,
         "agree": True,
         "tags": ["vip", "new"],
         "none_at_all": [],
@@ -244,6 +245,10 @@ ERRORS: list[tuple[str, str]] = [
     ("${{ inputs.day | time }}", 'the text "2026-01-31" is a date and has no time of day'),
     ("${{ inputs.day | format_date('HH:mm') }}", 'the text "2026-01-31" is a date and has no time of day'),
     ("${{ inputs.email | replace('a', inputs.empty) | replace(inputs.empty, 'x') }}", "not an empty one"),
+    ("${{ (inputs.count * 900000000000000) ** 2 * 1 }}", "the result is too large a number"),
+    ("${{ inputs.huge * inputs.huge }}", "the result is too large a number"),
+    ("${{ (inputs.email | number) | default(0) }}", "is not a number"),
+    ("${{ given(inputs.email.host) }}", 'has no "host"'),
     ("${{ inputs.email.upper() }}", '".upper()" is not in the language: write x | upper'),
 ]
 

@@ -234,6 +234,14 @@ def test_loops_and_texts_are_bounded() -> None:
         mail({"t.txt": "${{ b }}${{ b }}"}, scope)
 
 
+def test_html_inside_markdown_is_text() -> None:
+    html = mail('<b>x</b> <a href="${{ a }}">${{ a }}</a>\n\n<div>\n${{ a }}\n</div>\n', {"a": "<i>"})["html"]
+    assert "&lt;b&gt;x&lt;/b&gt;" in html
+    assert "<i>" not in html
+    assert "<a" not in html
+    assert "<div" not in html
+
+
 class Seen(HTMLParser):
     """The tags of a page, and its text."""
 
