@@ -7,13 +7,13 @@ Connectors in Python are found by the entry points `amends.connectors`; those wr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any, Protocol
 
 from runner.contract import Action, ConnectorKind, Json, missing
-from runner.errors import Problem
+from runner.errors import Problem, SettingsError
 from runner.language.kinds import WORDS, fits, kind_of_field
 from runner.language.nearest import did_you_mean
 from runner.language.source import Path, Source, as_quoted, read
@@ -129,10 +129,8 @@ class Connection:
     rate: tuple[int, int] | None = None
     at_once: int | None = None
 
-    @property
-    def actions(self) -> Mapping[str, Action]:
-        """The connector's actions by name."""
-        return self.found.kind.actions()
+    actions: Mapping[str, Action] = field(default_factory=dict)
+    """The connector's actions by name, as they are with these settings."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -176,7 +174,7 @@ def load_connections(
     for name in BUILT_IN:
         built_in = kinds.find(name) if name in kinds.python and name not in by_name and name not in unreadable else None
         if built_in is not None:
-            by_name[name] = Connection(name=name, connector=name, found=built_in)
+            by_name[name] = Connection(name=name, connector=name, found=built_in, actions=built_in.kind.actions())
     everything = tuple(sorted([*problems, *kinds.problems], key=lambda one: (one.file, one.line, one.column)))
     return Connections(by_name=by_name, unreadable=frozenset(unreadable)), source, everything
 
@@ -208,17 +206,30 @@ def _connection(name: str, source: Source, kinds: Kinds) -> tuple[Connection | N
         hint = did_you_mean(connector, kinds.names(), "connectors")
         return None, [source.problem("FL208", (name, "connector"), f'there is no connector "{connector}"', hint)]
     problems = list(_setting_problems(name, line, found.kind.settings(), source))
+    if any(problem.level == "error" for problem in problems):
+        return None, problems
+    own = found.kind.settings()
+    settings = {key: line[key] for key in line if key != "connector" and (key not in EVERYWHERE or key in own)}
+    try:
+        actions = _actions(found.kind, settings)
+    except SettingsError as error:
+        return None, [source.problem("FL006", (name,), str(error), on="key")]
     rate = _RATE.match(str(line.get("rate", "")))
-    settings = {key: value for key, value in line.items() if key not in EVERYWHERE or key in found.kind.settings()}
-    at_once = line.get("at_once")
     return Connection(
         name=name,
         connector=connector,
         found=found,
-        settings={key: value for key, value in settings.items() if key != "connector"},
+        settings=settings,
         rate=(int(rate[1]), int(rate[2] or 1) * _RATE_UNITS[rate[3]]) if rate else None,
-        at_once=at_once if isinstance(at_once, int) and not isinstance(at_once, bool) else None,
-    ), problems
+        at_once=line.get("at_once"),
+        actions=actions,
+    ), []
+
+
+def _actions(kind: ConnectorKind, settings: Mapping[str, Json]) -> Mapping[str, Action]:
+    """The actions with these settings: a kind whose actions depend on them has `actions_for(settings)`."""
+    with_settings: Callable[[Mapping[str, Json]], Mapping[str, Action]] | None = getattr(kind, "actions_for", None)
+    return kind.actions() if with_settings is None else with_settings(settings)
 
 
 def _setting_problems(
@@ -259,10 +270,12 @@ def _value_problems(path: Path, value: Json, field_type: Json, source: Source) -
     elif key == "rate":
         if not _RATE.match(str(value)):
             yield source.problem("FL006", path, f'"{value}" is not a rate', "it is written 100 per 10 s, or 5 per min")
-    elif _is_secret(key) and isinstance(value, (str, int)) and not isinstance(value, bool):
-        hint = f"put it into .env and write {key}: {{ secret: {path[0]}_{key} }}".replace(
-            f"{path[0]}_{key}", f"{path[0]}_{key}".upper()
-        )
+    elif (
+        (_is_secret(key) or _is_secret_type(field_type))
+        and isinstance(value, (str, int))
+        and not isinstance(value, bool)
+    ):
+        hint = f"put it into .env and write {key}: {{ secret: {f'{path[0]}_{key}'.upper()} }}"
         yield source.problem("FL401", path, f'the secret "{key}" is written in the file', hint)
     elif kind in WORDS and not fits(kind, value):
         if kind == "text" and scalar is not None and isinstance(value, (int, float, bool)):
@@ -279,6 +292,10 @@ def _value_problems(path: Path, value: Json, field_type: Json, source: Source) -
         yield source.problem(
             "FL006", path, f'"{key}" cannot be "{value}"', did_you_mean(str(value), words, "it is one of")
         )
+
+
+def _is_secret_type(field_type: Json) -> bool:
+    return isinstance(field_type, str) and field_type.removesuffix(" or empty") == "secret"
 
 
 def _is_secret(key: str) -> bool:

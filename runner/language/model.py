@@ -154,7 +154,9 @@ class ChooseModel(_StepModel):
     spoken: ClassVar[str] = "a choose step"
     model_config = ConfigDict(title="choose")
 
-    choose: list[ChooseBranchModel] = required("The branches, in order.", min_length=1)
+    choose: list[ChooseBranchModel] = required(
+        "The branches, in order.", [{"when": "${{ inputs.amount > 100000 }}", "steps": []}], min_length=1
+    )
 
 
 class EachModel(_StepModel):
@@ -176,7 +178,7 @@ class ParallelModel(_StepModel):
     spoken: ClassVar[str] = "a parallel step"
     model_config = ConfigDict(title="parallel")
 
-    parallel: dict[Name, list[StepField]] = required("The branches by name.", min_length=1)
+    parallel: dict[Name, list[StepField]] = required("The branches by name.", {"stock": [], "score": []}, min_length=1)
     compensate_at_once: bool = optional("Compensations of the branches need no order.", True)
 
 

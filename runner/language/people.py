@@ -227,7 +227,7 @@ class People:
             return f'there is no {kind} "{key}" in people.yaml'
         found = self.resolve(name)
         if not found:
-            return f"{name} has no members"
+            return f"{name} has no members" if kind == "team" else f"{name} is a post that nobody holds"
         if not any(person.mail or person.chat for person in found):
             return f"nobody of {name} has an address" if kind == "team" else f"{name} has no address (mail or chat)"
         return ""
@@ -302,12 +302,12 @@ def _hours(model: Any) -> WorkingHours:
 
 def _strangers(people: People, source: Source) -> Iterator[Problem]:
     """Names in people.yaml that nobody in people.yaml has, and answers that go nowhere."""
-    everybody = {**people.people, **people.posts}
+    everybody = {**_written(source, "people"), **_written(source, "posts")}
     for key, person in people.people.items():
         if person.manager and person.manager not in everybody:
             yield _stranger(source, ("people", key, "manager"), person.manager, everybody)
     for key, holder in people.posts.items():
-        if holder not in people.people:
+        if holder not in _written(source, "people"):
             yield _stranger(source, ("posts", key), holder, people.people)
         if key in people.people:
             hint = "give the post another name"
@@ -338,8 +338,15 @@ def _strangers_of_team(
             yield source.problem("FL006", path, f'"{name}" is on duty and not a member of team:{team.id}')
     for index, name in enumerate(team.escalate_to):
         why = people.reachable(name)
-        if why:
+        told_already = name.partition(":")[2] in everybody and not people.resolve(name)
+        if why and not told_already:
             yield source.problem("FL301", (*here, "escalate_to", index), why)
+
+
+def _written(source: Source, part: str) -> dict[str, object]:
+    """Who is named there, also where what stands behind the name could not be read."""
+    written = source.data.get(part)
+    return dict(written) if isinstance(written, dict) else {}
 
 
 def _stranger(source: Source, path: Path, name: str, known: Mapping[str, object]) -> Problem:

@@ -314,6 +314,8 @@ class _Reader:
         place = self._place(event)
         self._refuse_marks(event, place)
         style = _STYLES.get(event.style, "plain")
+        if not event.value and (event.anchor is not None or event.tag is not None):
+            self.broken.add(self._child_path())
         start, end = event.start_mark.index, event.end_mark.index
         frame = self.frames[-1] if self.frames else None
         if frame is not None and isinstance(frame.value, dict) and frame.key is None:

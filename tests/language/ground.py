@@ -126,7 +126,12 @@ def facts(**changes: Any) -> ProjectFacts:
     """The project, with a few things otherwise."""
     people, _, problems = load_people(PEOPLE, "people.yaml")
     assert not problems
-    around = {"actions": ACTIONS, "people": people, "templates": TEMPLATES, "has_people_file": True} | changes
+    around: dict[str, Any] = {
+        "actions": ACTIONS,
+        "people": people,
+        "templates": TEMPLATES,
+        "has_people_file": True,
+    } | changes
     return ProjectFacts(**around)
 
 

@@ -108,7 +108,7 @@ def _unknown_fields(context: Context, use: Use, action: Action, given: Mapping[s
 def _wrong_value(context: Context, path: Path, name: str, value: Json, written: Json) -> Iterator[Problem]:
     """A literal that the field cannot take; what an expression gives is known at run time only."""
     shape = shape_of(written)
-    if shape is None or (isinstance(value, str) and "${{" in value):
+    if shape is None or path in context.source.broken or (isinstance(value, str) and "${{" in value):
         return
     if value is None:
         if not shape.optional:

@@ -1,0 +1,430 @@
+"""A project folder: settings, connections, templates, flows, and what a run pins of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from runner.contract import Action, Json, Retry, Undo
+from runner.errors import InvalidFlow, NotFound, Problem, SettingsError, StoreCorrupt
+from runner.language.bundle import action_from_json, action_to_json, assemble, restore
+from runner.language.connections import Connections, Kinds, installed, load_connections
+from runner.language.flow import Duration
+from runner.language.problems import render_all
+from runner.language.project import Project
+from runner.language.schema import as_text, schemas, write_schemas
+from runner.settings import Settings, load_settings
+from tests.language.ground import BILLING, CRM, HTTP, MAIL, TASKS, Kind, facts
+
+ROOT = Path(__file__).parents[2]
+
+
+class Yaml:
+    """Connectors in YAML, as far as these tests need them: the first line is the name, or a complaint."""
+
+    def kind_from_text(self, text: str, file: str) -> tuple[Kind | None, tuple[Problem, ...]]:
+        if "wrong" in text:
+            return None, (
+                Problem(code="FL003", level="error", file=file, line=1, column=1, what="it is wrong", length=5),
+            )
+        actions = {"billing": BILLING, "crm": CRM, "tasks": TASKS}
+        return Kind(text.strip(), actions.get(text.strip(), ()), {"origin": "text", "token": "secret or empty"}), ()
+
+    def shipped(self) -> Mapping[str, str]:
+        return {"crm": "crm"}
+
+
+class KeyedHttp(Kind):
+    """A connector whose actions depend on its settings."""
+
+    def actions_for(self, settings: Mapping[str, Json]) -> Mapping[str, Action]:
+        if settings.get("key") == "no":
+            raise SettingsError('web: "no" is no key')
+        return self.actions()
+
+
+def kinds(own: Mapping[str, tuple[str, str]] | None = None) -> Kinds:
+    mail = Kind(
+        "email", MAIL, {"host": "text", "port": "integer or empty", "password": "secret or empty", "from": "text"}
+    )
+    python = {"email": mail, "http": KeyedHttp("http", HTTP, {"key": "text or empty"}), "records": Kind("records", ())}
+    return Kinds(python=python, declarative=Yaml(), own=own or {"billing": ("connectors/billing.yaml", "billing")})
+
+
+def connections_of(text: str) -> Connections:
+    connections, _, problems = load_connections(text, "connections.yaml", kinds=kinds())
+    assert not problems, render_all(problems, text)
+    return connections
+
+
+# --- connections ---------------------------------------------------------------------------------------------------
+
+LINES = """crm: { connector: crm, origin: "https://crm.example", token: { secret: CRM_TOKEN } }
+mail: { connector: email, host: smtp.example.test, port: 587, password: { secret: SMTP }, from: "Ops <ops@example.test>" }
+billing: { connector: billing, origin: "http://127.0.0.1:1", rate: 100 per 10 s, at_once: 4 }
+"""
+
+
+def test_connections_are_read_and_secrets_stay_names() -> None:
+    found = connections_of(LINES).by_name
+    assert sorted(found) == ["billing", "crm", "http", "mail", "records"]
+    assert found["crm"].settings == {"origin": "https://crm.example", "token": {"secret": "CRM_TOKEN"}}
+    assert (found["billing"].rate, found["billing"].at_once) == ((100, 10_000), 4)
+    assert found["billing"].settings == {"origin": "http://127.0.0.1:1"}
+    assert found["billing"].found.text == "billing"
+    assert "mail.send" in connections_of(LINES).actions()
+
+
+@pytest.mark.parametrize(
+    ("written", "rate"), [("5 per s", (5, 1_000)), ("5 per min", (5, 60_000)), ("9 per 2 hour", (9, 7_200_000))]
+)
+def test_rates(written: str, rate: tuple[int, int]) -> None:
+    line = f"crm: {{ connector: crm, origin: x, rate: {written} }}\n"
+    assert connections_of(line).by_name["crm"].rate == rate
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("connector: crm", "connector: cmr", 'FL208 1:19 there is no connector "cmr" | did you mean "crm"?'),
+        ("connector: crm, ", "", 'FL005 1:1 connection "crm" has no "connector" | one of: billing, crm, email, http, records'),
+        ("origin: \"https://crm.example\", ", "", 'FL005 1:1 connection "crm" has no "origin", which crm needs | '),
+        ("token:", "tokn:", 'FL003 1:55 "tokn" is not a setting of crm | did you mean "token"?'),
+        ("{ secret: CRM_TOKEN }", "abc", 'FL401 1:62 the secret "token" is written in the file | put it into .env and write token: { secret: CRM_TOKEN }'),
+        ("{ secret: CRM_TOKEN }", "{ secret: CRM-TOKEN }", 'FL006 1:72 "CRM-TOKEN" cannot be the name of a secret | the name of a line in .env: letters, digits and _'),
+        ("{ secret: CRM_TOKEN }", "{ secret: CRM_TOKEN, x: 1 }", 'FL003 1:83 "x" is not a key of a secret | it is written { secret: NAME }'),
+        ("port: 587", "port: many", 'FL006 2:58 "port" needs a whole number | '),
+        ("host: smtp.example.test", "host: 127", 'FL002 2:33 "host" is a text, and 127 would be read as something else | write it in quotes: "127"'),
+        ("100 per 10 s", "many", 'FL006 3:68 "many" is not a rate | it is written 100 per 10 s, or 5 per min'),
+        ("at_once: 4", "at_once: some", 'FL006 3:91 "at_once" needs a whole number | '),
+        ("crm: {", "c-rm: {", 'FL006 1:1 "c-rm" is not a name | a name has letters, digits and _, a letter first'),
+    ],
+)  # fmt: skip
+def test_a_wrong_line_is_told(old: str, new: str, expected: str) -> None:
+    assert old in LINES
+    text = LINES.replace(old, new)
+    connections, _, problems = load_connections(text, "connections.yaml", kinds=kinds())
+    assert [f"{one.code} {one.line}:{one.column} {one.what} | {one.hint}" for one in problems] == [expected]
+    assert len(connections.unreadable) == 1
+
+
+def test_settings_that_do_not_go_together_are_told_by_the_connector() -> None:
+    _, _, problems = load_connections('web: { connector: http, key: "no" }\n', "connections.yaml", kinds=kinds())
+    assert [one.what for one in problems] == ['web: "no" is no key']
+
+
+def test_a_connector_with_mistakes_is_told_in_its_own_file() -> None:
+    own = {"broken": ("connectors/broken.yaml", "wrong")}
+    _, _, problems = load_connections("x: { connector: broken }\n", "connections.yaml", kinds=kinds(own))
+    assert [(one.file, one.what) for one in problems] == [
+        ("connections.yaml", 'the connector "broken" cannot be used'),
+        ("connectors/broken.yaml", "it is wrong"),
+    ]
+
+
+# --- settings ------------------------------------------------------------------------------------------------------
+
+
+def test_every_setting_has_a_default() -> None:
+    settings, source, problems = load_settings(None, "amends.yaml", folder="acme-ops 2")
+    assert (source, problems) == (None, ())
+    assert settings == Settings(project="acme_ops_2")
+    assert load_settings("", "amends.yaml", folder="x")[0] == Settings(project="x")
+    assert (settings.engine, settings.keep) == ("embedded", Duration(amount=400, unit="day"))
+
+
+def test_every_setting_is_read() -> None:
+    text = """project: acme_ops
+zone: Asia/Tokyo
+language: ja
+mode: draft
+public_url: https://amends.acme.example/
+database: { secret: DATABASE_URL }
+engine: { temporal: "temporal:7233", namespace: ops }
+tell_by: mail
+admin: person:tom
+sign_in: { oidc: https://login.acme.example, client: amends, secret: { secret: OIDC_SECRET } }
+keep: 30 days
+limits: { file: 5 MB, runs_at_once: 7 }
+"""
+    settings, _, problems = load_settings(text, "amends.yaml", folder="x")
+    assert not problems
+    assert settings == Settings(
+        project="acme_ops",
+        zone="Asia/Tokyo",
+        has_zone=True,
+        language="ja",
+        mode="draft",
+        public_url="https://amends.acme.example",
+        database_secret="DATABASE_URL",
+        temporal="temporal:7233",
+        namespace="ops",
+        tell_by="mail",
+        admin="person:tom",
+        sign_in=("https://login.acme.example", "amends", "OIDC_SECRET"),
+        keep=Duration(amount=30, unit="day"),
+        file_limit=5_000_000,
+        runs_at_once=7,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("zone: JST\n", 'FL006 1:7 "JST" is not the zone of a region | it is written as a region: Asia/Tokyo, Europe/Berlin, or UTC'),
+        ("limits: { file: 20 }\n", 'FL006 1:17 "file" needs a text, not the number 20 | for example file: 20 MB'),
+        ("limits: { file: 20 XB }\n", 'FL006 1:17 "20 XB" is not a size | it is written 500 KB, 20 MB or 1 GB'),
+        ("keep: 3\n", 'FL006 1:7 "keep" needs a text, not the number 3 | for example keep: 400 days'),
+        ("public_url: acme\n", 'FL006 1:13 "acme" is not an address | it is written https://amends.acme.example'),
+        ("engin: embedded\n", 'FL003 1:1 "engin" is not a key of amends.yaml | did you mean "engine"?'),
+        ("engine: embeded\n", 'FL006 1:9 "engine" cannot be "embeded" | did you mean "embedded"?'),
+        ("database: { secrt: A }\n", 'FL003 1:13 "secrt" is not a key of a secret | did you mean "secret"?'),
+    ],
+)  # fmt: skip
+def test_a_wrong_setting_is_told(text: str, expected: str) -> None:
+    problems = load_settings(text, "amends.yaml", folder="x")[2]
+    assert [f"{one.code} {one.line}:{one.column} {one.what} | {one.hint}" for one in problems] == [expected]
+
+
+# --- a folder ------------------------------------------------------------------------------------------------------
+
+FLOW = """flow: signup
+title: A signup
+owner: person:me
+run_key: ${{ inputs.email }}
+inputs: { email: email }
+steps:
+  - id: letter
+    do: mail.send
+    with: { to: "${{ inputs.email }}", template: welcome }
+    unattended: It is only a greeting.
+    compensate: { none: It is only a greeting. }
+"""
+
+
+def project(folder: Path, **files: str) -> Project:
+    for name, text in files.items():
+        path = folder / name.replace("__", "/").replace("_yaml", ".yaml").replace("_md", ".md")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return Project.open(folder, kinds=kinds())
+
+
+def whole(folder: Path, **files: str) -> Project:
+    given = {
+        "amends_yaml": "zone: Asia/Tokyo\n",
+        "connections_yaml": LINES,
+        "templates__welcome_md": "Hello ${{ inputs.email }}\n",
+        "connectors__billing_yaml": "billing",
+        "flows__signup_yaml": FLOW,
+    }
+    return project(folder, **(given | files))
+
+
+def test_a_flow_alone_is_a_project(tmp_path: Path) -> None:
+    text = FLOW.replace("mail.send", "records.x")
+    found = project(tmp_path, signup_yaml="flow: signup\ntitle: x\nowner: person:me\nsteps: [{ id: a, wait: 1 s }]\n")
+    assert [checked.is_fit_to_run for checked in found.check()] == [True]
+    assert found.flow("signup").title == "x"
+    assert found.settings.zone == "UTC"
+    assert Project.around(tmp_path / "signup.yaml").folder == tmp_path.resolve()
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows" / "signup.yaml").write_text(text, encoding="utf-8")
+    assert Project.around(tmp_path / "flows" / "signup.yaml").folder == tmp_path.resolve()
+
+
+def test_the_folder_with_amends_yaml_is_the_project(tmp_path: Path) -> None:
+    whole(tmp_path, flows__deep__x_yaml=FLOW)
+    assert Project.around(tmp_path / "flows" / "deep" / "x.yaml").folder == tmp_path.resolve()
+
+
+def test_a_whole_project_is_checked(tmp_path: Path) -> None:
+    found = whole(tmp_path)
+    checked = found.check()
+    assert render_all(checked[0].problems, checked[0].text) == ""
+    assert found.problems() == ()
+    assert found.facts().flows == {"signup"}
+    assert checked[0].file == "flows/signup.yaml"
+
+
+def test_a_flow_is_asked_for_by_name_or_by_path(tmp_path: Path) -> None:
+    found = whole(tmp_path)
+    assert found.flow("signup") == found.flow("flows/signup.yaml") == found.flow(tmp_path / "flows" / "signup.yaml")
+    with pytest.raises(NotFound, match='there is no flow "sigup"; did you mean "signup"?'):
+        found.flow("sigup")
+    with pytest.raises(NotFound, match="there is no folder"):
+        Project.open(tmp_path / "nowhere")
+
+
+def test_a_flow_with_mistakes_is_not_given_out(tmp_path: Path) -> None:
+    found = whole(tmp_path, flows__signup_yaml=FLOW.replace('inputs.email }}", t', 'inputs.emial }}", t'))
+    with pytest.raises(InvalidFlow) as raised:
+        found.flow("signup")
+    assert str(raised.value) == 'flows/signup.yaml:9:29 there is no input "emial"'
+    assert "flows/signup.yaml" in raised.value.sources
+
+
+def test_a_mistake_beside_the_flow_keeps_it_too(tmp_path: Path) -> None:
+    found = whole(tmp_path, people_yaml="people: { aya: { nmae: x } }\n", templates__bad_md="{% raw %}\n")
+    with pytest.raises(InvalidFlow):
+        found.flow("signup")
+    assert [(one.file, one.code) for one in found.problems()] == [
+        ("people.yaml", "FL003"),
+        ("templates/bad.md", "FL007"),
+    ]
+
+
+def test_a_file_that_is_no_text_is_told(tmp_path: Path) -> None:
+    found = whole(tmp_path)
+    (tmp_path / "flows" / "signup.yaml").write_bytes(b"flow: \xff\n")
+    (tmp_path / "people.yaml").write_bytes(b"\xff\xfe")
+    assert [one.what for one in found.check()[0].problems] == ["the file is not UTF-8 from here on"]
+    assert [(one.file, one.code) for one in found.problems()] == [("people.yaml", "FL004")]
+
+
+# --- bundles -------------------------------------------------------------------------------------------------------
+
+RICH = Action(
+    name="charge",
+    title="Takes money",
+    effect="keyed",
+    input={"amount": {"money": "JPY"}, "note": "text or empty"},
+    output={"id": "text"},
+    key_life=1_000,
+    has_lookup=True,
+    lookup_delay=5,
+    find_by=("number",),
+    undo=Undo(action="refund", with_={"id": "${{ output.id }}", "deep": [{"a": 1}]}),
+    cannot_undo="no",
+    sample={"id": "x"},
+    retry=Retry(tries=2, pause=3, growth="none", longest=4, never_on=frozenset({"unavailable", "rate_limited"})),
+    timeout=7,
+    fan_out="to",
+    own=True,
+    renders_template=True,
+    from_ai=True,
+    open_input=True,
+    open_output=True,
+)
+
+
+@pytest.mark.parametrize("action", [RICH, Action(name="plain"), *MAIL, *CRM])
+def test_an_action_survives_json(action: Action) -> None:
+    assert action_from_json(json.loads(json.dumps(action_to_json(action)))) == action
+
+
+def test_an_action_of_a_later_version_is_read() -> None:
+    assert action_from_json({"name": "x", "not_known_yet": 1}) == Action(name="x")
+
+
+def test_a_bundle_holds_what_the_flow_uses_and_nothing_else(tmp_path: Path) -> None:
+    bundle = whole(tmp_path).bundle("signup")
+    assert sorted(bundle.texts) == ["actions:mail", "flow:signup", "project", "template:welcome.md"]
+    assert (bundle.zone, bundle.language, bundle.project) == ("Asia/Tokyo", "en", bundle.project)
+    assert list(bundle.actions) == ["mail.send"]
+    assert bundle.connector("mail") == ("email", "")
+    assert bundle.steps["letter"] is bundle.flow.steps[0]
+
+
+def test_a_bundle_comes_back_as_it_was(tmp_path: Path) -> None:
+    text = FLOW.replace(
+        "compensate: { none: It is only a greeting. }",
+        "compensate: { mark: crm.update_contact, with: { id: a, status: b } }",
+    )
+    bundle = whole(tmp_path, flows__signup_yaml=text).bundle("signup")
+    again = restore(bundle.digest, json.loads(json.dumps(dict(bundle.texts))))
+    assert again == bundle
+    assert again is restore(bundle.digest, {})
+    assert bundle.connector("crm") == ("crm", "crm")
+    assert bundle.texts["connector:crm"] == "crm"
+
+
+def test_a_bundle_takes_the_undo_along(tmp_path: Path) -> None:
+    text = (
+        FLOW.replace("mail.send", "crm.create_contact")
+        .replace('to: "${{ inputs.email }}", template: welcome', 'email: "${{ inputs.email }}", name: x')
+        .replace("compensate: { none: It is only a greeting. }", "compensate: cancel")
+        .replace("    unattended: It is only a greeting.\n", "")
+    )
+    bundle = whole(tmp_path, flows__signup_yaml=text).bundle("signup")
+    assert sorted(bundle.actions) == ["crm.create_contact", "crm.delete_contact"]
+
+
+def test_a_changed_text_is_another_bundle_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
+    found = whole(tmp_path)
+    bundle = found.bundle("signup")
+    other = assemble(FLOW, "flows/signup.yaml", found.facts(), templates={"welcome.md": "Hi\n"})
+    assert other.digest != bundle.digest
+    with pytest.raises(StoreCorrupt, match="are not what the run began with"):
+        restore("0" * 64, bundle.texts)
+    with pytest.raises(InvalidFlow):
+        assemble("flow: x\n", "x.yaml", facts())
+
+
+def test_a_bundle_does_not_hold_people_secrets_or_places(tmp_path: Path) -> None:
+    found = whole(tmp_path, people_yaml="people: { aya: { name: Aya, mail: aya@acme.example } }\n")
+    kept = json.dumps(dict(found.bundle("signup").texts))
+    assert "aya@acme" not in kept
+    assert "SMTP" not in kept
+    assert "smtp.example.test" not in kept
+
+
+# --- schemas -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(schemas()))
+def test_the_schemas_of_the_repository_are_fresh(name: str) -> None:
+    assert (ROOT / "schemas" / name).read_text(encoding="utf-8") == as_text(schemas()[name])
+
+
+def test_schemas_are_written(tmp_path: Path) -> None:
+    written = write_schemas(tmp_path / "schemas", kinds())
+    assert [path.name for path in written] == [
+        "flow.schema.json",
+        "people.schema.json",
+        "connections.schema.json",
+        "amends.schema.json",
+    ]
+    for path in written:
+        jsonschema.Draft202012Validator.check_schema(json.loads(path.read_text(encoding="utf-8")))
+
+
+def test_the_schema_says_of_each_key_what_it_is() -> None:
+    silent: list[str] = []
+
+    def look(where: str, part: Any) -> None:
+        if isinstance(part, dict):
+            for key, value in part.get("properties", {}).items():
+                if (
+                    not isinstance(value, dict)
+                    or "description" not in value
+                    or ("examples" not in value and key != "steps")
+                ):
+                    silent.append(f"{where}.{key}")
+            for key, value in part.items():
+                look(f"{where}.{key}", value)
+
+    look("flow", schemas()["flow.schema.json"])
+    assert silent == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "flows").glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_examples_fit_the_schema(path: Path) -> None:
+    found = Project.around(path)
+    if path.name in ("amends.yaml", "people.yaml", "connections.yaml"):
+        name = path.stem
+    else:
+        name = "flow"
+        assert found.checked(path).is_fit_to_run
+    source = found.check(path)[0].source
+    assert source is not None
+    jsonschema.validate(source.data, schemas()[f"{name}.schema.json"])
+
+
+def test_the_installed_connectors_are_found() -> None:
+    assert {"http", "email", "records", "quarantine"} <= set(installed().names())
