@@ -83,7 +83,7 @@ def assemble(
         texts[f"actions:{connection}"] = canonical(described).decode()
         if found is not None and found.found.text:
             texts[f"connector:{connection}"] = found.found.text
-    for name, text in _used_templates(flow, facts.templates if templates is None else templates).items():
+    for name, text in used_templates(flow, facts.templates if templates is None else templates).items():
         texts[f"template:{name}"] = text
     return restore(digest_of(texts), texts)
 
@@ -179,7 +179,7 @@ def _used_actions(flow: Flow, facts: ProjectFacts) -> dict[str, dict[str, Action
     return used
 
 
-def _used_templates(flow: Flow, templates: Mapping[str, str]) -> dict[str, str]:
+def used_templates(flow: Flow, templates: Mapping[str, str]) -> dict[str, str]:
     """The files of each template that is named; all of them where a name is an expression."""
     named: set[str] = set()
     for step in flow.every_step():

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from runner.errors import InvalidFlow, NotFound, Problem
-from runner.language.bundle import Bundle, assemble
+from runner.language.bundle import Bundle, assemble, used_templates
 from runner.language.check import check_flow
 from runner.language.connections import Connections, Kinds, installed, load_connections
 from runner.language.facts import ProjectFacts
@@ -188,6 +188,12 @@ class Project:
         found.extend(self._unreadable)
         return tuple(dict.fromkeys(found))
 
+    def _around(self, flow: Flow) -> tuple[Problem, ...]:
+        """What is wrong with the files that this flow leans on; those that only other flows use are not asked."""
+        found = [*self._settings[1], *self._people[1], *self._connections[1], *self._unreadable]
+        found.extend(_template_problems(used_templates(flow, self.templates)))
+        return tuple(dict.fromkeys(found))
+
     # --- flows --------------------------------------------------------------------------------------------------------
 
     def check(self, which: str | Path | None = None) -> list[CheckedFlow]:
@@ -233,7 +239,8 @@ class Project:
     def checked(self, which: str | Path) -> CheckedFlow:
         """A flow that is fit to run, with its warnings. Raises NotFound, InvalidFlow."""
         checked = self.check(which)[0]
-        errors = [found for found in (*self.problems(), *checked.problems) if found.level == "error"]
+        used = self._around(checked.flow) if checked.flow is not None else ()
+        errors = [found for found in (*used, *checked.problems) if found.level == "error"]
         if errors:
             raise InvalidFlow(tuple(errors), {**self.texts, checked.file: checked.text})
         return checked

@@ -271,12 +271,19 @@ def test_a_flow_with_mistakes_is_not_given_out(tmp_path: Path) -> None:
 
 def test_a_mistake_beside_the_flow_keeps_it_too(tmp_path: Path) -> None:
     found = whole(tmp_path, people_yaml="people: { aya: { nmae: x } }\n", templates__bad_md="{% raw %}\n")
-    with pytest.raises(InvalidFlow):
+    with pytest.raises(InvalidFlow) as raised:
         found.flow("signup")
+    assert [one.file for one in raised.value.problems] == ["people.yaml"]
     assert [(one.file, one.code) for one in found.problems()] == [
         ("people.yaml", "FL003"),
         ("templates/bad.md", "FL007"),
     ]
+
+
+def test_a_mistake_in_a_file_of_another_flow_keeps_nothing(tmp_path: Path) -> None:
+    found = whole(tmp_path, templates__bad_md="{% raw %}\n", connectors__broken_yaml="wrong")
+    assert found.flow("signup").id == "signup"
+    assert [one.file for one in found.problems()] == ["connectors/broken.yaml", "templates/bad.md"]
 
 
 def test_a_file_that_is_no_text_is_told(tmp_path: Path) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path as FilePath
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.language.source import Place, Source, plain_value, read, read_bytes, reads_differently
+from runner.language.source import Path, Place, Source, plain_value, read, read_bytes, reads_differently
 
 WHOLE = """# a comment
 title: 佐藤 "x"
@@ -59,7 +59,7 @@ def test_every_value_and_key_has_its_place() -> None:
 )
 def test_a_word_inside_a_text_has_its_place(path: tuple[str, ...], word: str, line: int, around: str) -> None:
     source = source_of(WHOLE)
-    whole = ("steps", 0, *path)
+    whole: Path = ("steps", 0, *path)
     place = source.inside(whole, source.scalars[whole].text.index("${{") + 4, len(word))
     column = WHOLE.split("\n")[line - 1].index(around) + 5
     assert place == Place(line=line, column=column, length=len(word))
@@ -204,7 +204,7 @@ def test_a_deep_file_is_refused() -> None:
     assert said("a: " + "[" * 5_000 + "\n") == ["FL004 1:53 this is nested more than 50 levels deep"]
 
 
-def test_a_file_that_is_no_utf_8_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_no_utf_8_is_told(tmp_path: FilePath) -> None:
     path = tmp_path / "flow.yaml"
     path.write_bytes("a: 1\nb: 佐藤\n".encode("shift_jis"))
     text, problem = read_bytes(path, "flow.yaml")

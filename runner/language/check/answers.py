@@ -37,6 +37,8 @@ def _leaves_for_good(context: Context, placed: Placed) -> bool:
 def _answers(context: Context) -> dict[str, str]:
     """Every step whose answer comes, directly or through other steps, from an AI action: id -> the AI step's id."""
     found: dict[str, str] = {}
+    if not any(action.from_ai for action in context.facts.actions.values()):
+        return found
     for placed in context.placed:
         action = context.action(placed.step.action)
         if action is not None and action.from_ai:
