@@ -57,6 +57,10 @@ class Artifacts:
             raise StoreCorrupt(f"the stored file {path} was changed or is damaged; restore it from a backup")
         return data
 
+    def drop(self, digest: str) -> None:
+        """The file goes, if it is there."""
+        self._path(digest).unlink(missing_ok=True)
+
     def _path(self, digest: str) -> Path:
         if not _NAME.fullmatch(digest):
             raise NotFound(f"{digest[:80]!r} does not name a stored file: its name is a SHA-256 in hexadecimal")

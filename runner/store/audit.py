@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
@@ -14,7 +13,7 @@ from runner.core.events import Checkpoint
 from runner.errors import NotFound, StoreCorrupt
 from runner.store.artifacts import Artifacts
 from runner.store.facts import ChainFault
-from runner.store.log import SITE, ChainCheck, StoredRow, decode, first_hash, points_elsewhere
+from runner.store.log import SITE, ChainCheck, StoredRow, decode, elsewhere, first_hash
 from runner.store.tables import log, meta, payloads, runs
 from runner.store.views import STORED, Views, stored_row
 
@@ -40,7 +39,7 @@ class Audit(Views):
             for page in _pages(connection):
                 faults += self._check_page(connection, page)
             faults += _strays(connection)
-            faults += _checkpoints(connection, self.artifacts)
+            faults += _checkpoints(connection)
             return _found(faults)
 
     def _verify_one(self, connection: Connection, run: str) -> Sequence[ChainFault]:
@@ -98,8 +97,7 @@ class Audit(Views):
 
     def _named_artifacts(self, rows: Sequence[StoredRow]) -> Iterator[tuple[str, str]]:
         for row in rows:
-            if row.data is not None and points_elsewhere(row.data):
-                digest = json.loads(row.data)["artifact"]
+            if digest := elsewhere(row):
                 yield digest, self.artifacts.get(digest).decode()
 
 
@@ -123,10 +121,11 @@ def _pages(connection: Connection) -> Iterator[dict[str, tuple[int, str]]]:
 
 
 def _artifact_fault(artifacts: Artifacts, run: str, row: StoredRow) -> ChainFault | None:
-    if row.data is None or not points_elsewhere(row.data):
+    digest = elsewhere(row)
+    if not digest:
         return None
     try:
-        artifacts.get(json.loads(row.data)["artifact"])
+        artifacts.get(digest)
     except (NotFound, StoreCorrupt) as fault:
         return ChainFault(run=run, seq=row.seq, what=f"the content of entry {row.seq} cannot be read: {fault}")
     return None
@@ -151,7 +150,7 @@ def _strays(connection: Connection, run: str = "") -> list[ChainFault]:
     ]
 
 
-def _checkpoints(connection: Connection, artifacts: Artifacts) -> Iterator[ChainFault]:
+def _checkpoints(connection: Connection) -> Iterator[ChainFault]:
     """Compares the heads that checkpoints remember: finds a whole run or the end of one gone."""
     told: set[str] = set()
     rows = connection.execute(STORED.where(log.c.run_id == SITE, log.c.type == "Checkpoint").order_by(log.c.seq)).all()

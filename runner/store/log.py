@@ -91,6 +91,17 @@ def stands_for(event: Event, data: Mapping[str, Json]) -> Entry:
     return _entry(event, canonical(data))
 
 
+def apart(entry: Entry) -> bytes:
+    """A payload as it is kept in a file of its own. The salt makes each file one entry's alone, so it can be erased."""
+    return f'{{"payload":{entry.data},"salt":"{_SALTS.next()}"}}'.encode()
+
+
+def read_apart(data: bytes) -> Mapping[str, Json]:
+    """The payload in such a file."""
+    found: Mapping[str, Json] = json.loads(data)["payload"]
+    return found
+
+
 def without_output(event: OutcomeEvent, why: str) -> OutcomeEvent:
     """The outcome alone, when its output cannot be kept. `output_lost` knows it again."""
     words: dict[str, Any] = {}
@@ -244,9 +255,12 @@ def _utf8(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def points_elsewhere(data: str) -> bool:
-    """Whether a stored payload only names the artifact that holds it."""
-    return data.startswith('{"artifact":"') and set(json.loads(data)) == {"artifact", "size"}
+def elsewhere(row: StoredRow) -> str:
+    """The artifact that holds a row's payload, or empty when the row holds it itself (or it was erased)."""
+    if row.data is None or not row.data.startswith('{"artifact":"'):
+        return ""
+    found: Mapping[str, Json] = json.loads(row.data)
+    return str(found["artifact"]) if set(found) == {"artifact", "size"} else ""
 
 
 def check_rows(run: str, rows: Iterable[StoredRow], seq: int, head: str) -> ChainFault | None:

@@ -13,7 +13,7 @@ from typing import Any, cast
 from sqlalchemy import Engine, select, update
 from sqlalchemy.exc import DBAPIError
 
-from runner.clock import Clock
+from runner.clock import SECOND, Clock
 from runner.contract import Outcome
 from runner.core.events import Event, OutcomeEvent, PersonalDataErased, Restored, SiteEvent
 from runner.errors import EngineBusy, SettingsError, StoreError, StoreUnwritable
@@ -23,7 +23,7 @@ from runner.store.audit import Audit
 from runner.store.batch import Batch, Site, Statements
 from runner.store.facts import Append, LogEnd, NewRun, OwnOperation, RunColumns, Started
 from runner.store.lock import EngineLock
-from runner.store.log import Entry, encode, stands_for, without_output
+from runner.store.log import Entry, apart, encode, stands_for, without_output
 from runner.store.schema import ensure_schema, is_older
 from runner.store.sqlite import BUSY_TIMEOUT, SqliteFile, shown_size
 from runner.store.tables import meta, runs
@@ -66,6 +66,7 @@ class SqlStore(Audit):
         self._floor = floor
         self._open_things = open_things
         self._kept: set[str] = set()
+        self._room_known: tuple[int, int] | None = None
 
     # -- the whole --
 
@@ -90,6 +91,13 @@ class SqlStore(Audit):
     def room_left(self) -> int:
         """Free bytes on the database's disk."""
         return self._file.room_left()
+
+    def _room(self) -> int:
+        """`room_left`, asked of the system once a second: a start is quicker than the question."""
+        now = self._clock.monotonic()
+        if self._room_known is None or now - self._room_known[0] >= SECOND or self._room_known[1] < self._floor:
+            self._room_known = (now, self.room_left())
+        return self._room_known[1]
 
     def close(self) -> None:
         """Writes what waits and gives everything back, the engine lock too when it was taken here."""
@@ -122,7 +130,7 @@ class SqlStore(Audit):
 
     async def start(self, new: NewRun) -> Started:
         """Starts a run or joins the one that has the key. Raises RunKeyConflict; StoreUnwritable when room is short."""
-        left = self._file.room_left()
+        left = self._room()
         if left < self._floor:
             raise StoreUnwritable(
                 f"no new run is started: only {shown_size(left)} are free on the disk of {self._file.path}, and "
@@ -151,8 +159,12 @@ class SqlStore(Audit):
         await self._put(ColumnsWork(run, seq, columns))
 
     async def erase(self, run: str, event: PersonalDataErased) -> LogEnd:
-        """Erases the payloads of `event.seqs` with their salts, and records that; the chain still verifies."""
-        return cast(LogEnd, await self._put(EraseWork(run, event, encode(event))))
+        """Erases the payloads of `event.seqs`, salts and artifacts too, and records that; the chain still verifies."""
+        files = self._artifacts_of(run, event.seqs)
+        end = cast(LogEnd, await self._put(EraseWork(run, event, encode(event))))
+        for digest in files:
+            self.artifacts.drop(digest)
+        return end
 
     async def _put(self, work: Work) -> object:
         if self._writer is None:
@@ -171,7 +183,7 @@ class SqlStore(Audit):
         if smaller is not event:
             return smaller, encode(smaller)
         try:
-            digest = self.artifacts.put(entry.data.encode())
+            digest = self.artifacts.put(apart(entry))
         except OSError as problem:
             if not isinstance(event, OutcomeEvent):
                 raise StoreUnwritable(

@@ -190,12 +190,6 @@ effects = Table(
     _long("external_id"),
     _long("note"),
     PrimaryKeyConstraint("run_id", "start_no"),
-    Index(
-        "ix_effects_stand",
-        "run_id",
-        sqlite_where=text("disposition IN ('pending', 'stands')"),
-        postgresql_where=text("disposition IN ('pending', 'stands')"),
-    ),
     sqlite_with_rowid=False,
 )
 

@@ -654,9 +654,11 @@ async def test_a_number_that_no_database_holds_is_that_caller_s_error_alone(stor
 
 async def test_erased_payloads_are_gone_and_the_chain_holds(store: SqlStore) -> None:
     await begun(store, "r1", intended(input={"name": "Ada Lovelace"}), applied())
-    await store.erase("r1", PersonalDataErased(at=9, by="ada", seqs=(1, 2)))
+    await store.report("r1", applied(7, purpose="read", output={"text": "Ada Lovelace" * 9_000}))
+    await store.erase("r1", PersonalDataErased(at=9, by="ada", seqs=(1, 2, 4)))
+    assert [path for path in store.artifacts.root.rglob("*") if path.is_file()] == []
     rows = store.log("r1")
-    assert [row.event is None for row in rows] == [True, True, False, False]
+    assert [row.event is None for row in rows] == [True, True, False, True, False]
     assert (rows[1].type, rows[1].step) == ("CallIntended", "contact")
     assert not store.verify()
 

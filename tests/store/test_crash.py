@@ -67,6 +67,9 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path)
             if line.endswith("\n"):
                 name, number = line.split()
                 acknowledged[name] = int(number)
+        reader = open_store(tmp_path, clock=TurnedClock(), writable=False)
+        assert [run for run, seq in acknowledged.items() if reader.run(run).seq < seq] == []
+        reader.close()
         store = open_store(tmp_path, clock=TurnedClock(), writable=True, floor=0)
         assert not store.restored
         assert store.verify() == []

@@ -173,14 +173,6 @@ def _create_lists_of_runs() -> None:
         sa.PrimaryKeyConstraint("run_id", "start_no", name="pk_effects"),
         sqlite_with_rowid=False,
     )
-    op.create_index(
-        "ix_effects_stand",
-        "effects",
-        ["run_id"],
-        unique=False,
-        sqlite_where=sa.text("disposition IN ('pending', 'stands')"),
-        postgresql_where=sa.text("disposition IN ('pending', 'stands')"),
-    )
     op.create_table(
         "handoffs",
         sa.Column("run_id", sa.String(), nullable=False),

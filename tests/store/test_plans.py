@@ -1,0 +1,69 @@
+"""Lists stay quick however many runs there are: every question walks an index, and none sorts or scans all runs."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import Engine, event
+
+from runner.store.facts import RunFilter
+from runner.store.sql import SqlStore
+from tests.store.samples import new_run
+
+Ask = Callable[[SqlStore], object]
+
+ASKED: dict[str, Ask] = {
+    "newest": lambda store: store.runs(RunFilter()),
+    "next page": lambda store: store.runs(RunFilter(before="r1")),
+    "status": lambda store: store.runs(RunFilter(status=("needs_person", "failed"))),
+    "flow": lambda store: store.runs(RunFilter(flow="signup")),
+    "flow and status": lambda store: store.runs(RunFilter(flow="signup", status=("failed",))),
+    "record": lambda store: store.runs(RunFilter(record="x")),
+    "open": lambda store: store.open_runs(),
+    "due": lambda store: store.due(1),
+    "next due": lambda store: store.next_due(),
+    "waiting on a record": lambda store: store.waiting_on_record("x"),
+    "counts": lambda store: store.counts(),
+    "one run": lambda store: store.run("r1"),
+    "log": lambda store: store.log("r1"),
+    "effects": lambda store: store.effects("r1"),
+    "open hand-offs": lambda store: store.handoffs(),
+    "hand-offs of a run": lambda store: store.handoffs(run="r1"),
+}
+SORTED = {"waiting on a record", "hand-offs of a run"}
+"""Short lists that may be sorted after they were found."""
+
+
+@pytest.mark.parametrize("name", ASKED)
+async def test_a_question_walks_an_index(store: SqlStore, name: str) -> None:
+    await store.start(new_run("r1"))
+    asked: list[tuple[str, tuple[object, ...]]] = []
+    engine: Engine = store._readers
+
+    def note(_connection: object, _cursor: object, statement: str, parameters: tuple[object, ...], *_: object) -> None:
+        if statement.startswith("SELECT"):
+            asked.append((statement, parameters))
+
+    event.listen(engine, "before_cursor_execute", note)
+    ASKED[name](store)
+    event.remove(engine, "before_cursor_execute", note)
+    assert asked
+    reader = sqlite3.connect(store.path)
+    for statement, parameters in asked:
+        plan = [row[3] for row in reader.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)]
+        for line in plan:
+            assert not (line.startswith("SCAN") and "INDEX" not in line and "both" not in line), (statement, plan)
+            assert name in SORTED or "TEMP B-TREE" not in line, (statement, plan)
+    reader.close()
+
+
+@pytest.mark.parametrize(("number", "asks"), [(5, 1), (400, 1)])
+async def test_a_page_takes_as_many_questions_however_long_it_is(store: SqlStore, number: int, asks: int) -> None:
+    for i in range(number):
+        await store.start(new_run(f"r{i}"))
+    asked: list[str] = []
+    event.listen(store._readers, "before_cursor_execute", lambda *words: asked.append(words[2]))
+    assert len(store.runs(RunFilter(limit=1_000))) == number
+    assert len([statement for statement in asked if statement.startswith("SELECT")]) == asks
