@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from runner.contract import Action, Json, Purpose, Retry
 from runner.core import events as e
 from runner.core.commands import Command, Record, Send
-from runner.core.keys import make_key
-from runner.core.retry import FIND_DELAY, READS, Move, next_move
+from runner.core.keys import make_key, name_key
+from runner.core.retry import READS, Move, next_move
 from runner.core.state import Call, HandOff, State
 
 UNKNOWN_CHOICES: tuple[str, ...] = ("happened", "did_not", "compensate", "take_over")
-UNKNOWN_CHOICES_CLOSED = ("happened", "did_not", "go_on", "take_over")
 UNKNOWN_CHOICES_UNDO = ("happened", "did_not", "done", "stands", "take_over")
 SEVERAL_CHOICES = ("happened", "did_not", "compensate", "take_over")
 
@@ -141,11 +140,11 @@ def _part_commands(
 
 def first_send(state: State, plan: CallPlan, part: int, input_: Mapping[str, Json], generation: int = 0) -> Send:
     """The first attempt of a generation."""
-    key = plan.author_key if generation == 0 else f"{plan.author_key}-{generation}"
-    if not plan.author_key:
-        key = make_key(
-            flow=state.flow, run=state.run, step=plan.path, part=part, purpose=plan.purpose, generation=generation
-        )
+    key = make_key(
+        flow=state.flow, run=state.run, step=plan.path, part=part, purpose=plan.purpose, generation=generation
+    )
+    if plan.author_key:
+        key = name_key(plan.author_key, part=part if plan.parts > 1 else None, generation=generation)
     return Send(
         step=plan.path, purpose=plan.purpose, part=part, parts=plan.parts, generation=generation, attempt=1,
         action=plan.action_name, key=key, limit=plan.limit, input=input_, free_record=plan.free_record, word=plan.word,
@@ -168,19 +167,16 @@ def open_question(state: State, plan: CallPlan, part: int, call: Call) -> HandOf
     question = state.handoff_about(plan.path, plan.purpose, part)
     if question is None or question.opened_seq < call.intended_seq or call.renew:
         return None
-    if question.choice in ("compensate", "go_on", "take_over", "retry", "done", "stands"):
-        return None
-    return question
+    return question if question.choice in ("", "happened", "did_not") else None
 
 
 def _from_answer(plan: CallPlan, part: int, call: Call, question: HandOff, now: int) -> list[Command]:
-    results = {"happened": "applied", "did_not": "not_applied"}
     if not question.choice:
         return []
     settled = e.CallSettled(
         at=now, step=plan.path, purpose=plan.purpose, part=part, generation=call.generation, attempt=call.attempt,
-        result=results[question.choice], by=question.by, output=question.output, external_id=question.external_id,
-        summary=question.reason,
+        result="applied" if question.choice == "happened" else "not_applied", by=question.by,
+        output=question.output, external_id=question.external_id, summary=question.reason,
     )  # fmt: skip
     return [Record(event=settled)]
 
@@ -190,8 +186,7 @@ def look_up(state: State, plan: CallPlan, part: int, input_: Mapping[str, Json],
     assert plan.asks_by is not None
     asked = state.calls.get((plan.path, plan.asks_by, part))
     if asked is None or asked.intended_seq < call.intended_seq:
-        attempt = asked.attempt + 1 if asked else 1
-        return [_asking(plan, part, input_, call.key, attempt)]
+        return [_asking(plan, part, input_, call.key, asked)]
     if asked.last == "applied":
         return [_settle(state, plan, part, call, asked, now)]
     move = next_move(asked, READ_ACTION, READS, now=now, can_look_up=False, is_closed=False)
@@ -201,7 +196,7 @@ def look_up(state: State, plan: CallPlan, part: int, input_: Mapping[str, Json],
         )
         return [Record(event=fired)]
     if move.word == "send":
-        return [_asking(plan, part, input_, call.key, asked.attempt + 1)]
+        return [_asking(plan, part, input_, call.key, asked)]
     if move.word == "wait":
         timer = e.TimerSet(
             at=now, step=plan.path, timer="retry", due=move.due, purpose=plan.asks_by, part=part, why=asked.summary
@@ -215,12 +210,12 @@ def look_up(state: State, plan: CallPlan, part: int, input_: Mapping[str, Json],
 READ_ACTION = Action(name="look-up", effect="read")
 
 
-def _asking(plan: CallPlan, part: int, input_: Mapping[str, Json], key: str, attempt: int) -> Send:
+def _asking(plan: CallPlan, part: int, input_: Mapping[str, Json], key: str, before: Call | None) -> Send:
     assert plan.asks_by is not None
     return Send(
-        step=plan.path, purpose=plan.asks_by, part=part, parts=1, generation=0, attempt=attempt,
-        action=plan.action_name, key=key, limit=min(plan.limit, 30_000),
-        input=plan.find if plan.asks_by == "find" and plan.find is not None else input_,
+        step=plan.path, purpose=plan.asks_by, part=part, parts=1, generation=before.generation if before else 0,
+        attempt=before.attempt + 1 if before else 1, action=plan.action_name, key=key,
+        limit=min(plan.limit, 30_000), input=plan.find if plan.asks_by == "find" and plan.find is not None else input_,
     )  # fmt: skip
 
 
@@ -241,20 +236,33 @@ def _settle(state: State, plan: CallPlan, part: int, call: Call, asked: Call, no
 
 def ask(state: State, plan: CallPlan, part: int, kind: str, summary: str, now: int) -> Command:
     """Hands the question "did it happen?" to the step's owner."""
-    choices: tuple[str, ...] = UNKNOWN_CHOICES_CLOSED if plan.is_closed else UNKNOWN_CHOICES
-    if plan.purpose == "undo":
-        kind, choices = "compensation_unknown", UNKNOWN_CHOICES_UNDO
     return Record(
-        event=e.HandedOff(
-            at=now, step=plan.path, handoff=next_handoff(state), kind=kind, owner=plan.owner, choices=choices,
-            summary=summary or "No answer came.", purpose=plan.purpose, part=part,
-        )
+        event=did_it_happen(state, plan.path, plan.purpose, part, kind=kind, owner=plan.owner, summary=summary, now=now)
+    )
+
+
+def did_it_happen(
+    state: State, path: str, purpose: str, part: int, *, kind: str, owner: str, summary: str, now: int
+) -> e.HandedOff:
+    """The question itself. Once forward is closed the rest may go on without the answer, which is said once."""
+    choices: tuple[str, ...] = UNKNOWN_CHOICES
+    if purpose == "undo":
+        kind, choices = "compensation_unknown", UNKNOWN_CHOICES_UNDO
+    elif state.root.closed and (state.stops_here or is_let_go(state, path)):
+        choices = ("happened", "did_not", "take_over")
+    elif state.root.closed:
+        choices = ("happened", "did_not", "go_on", "take_over")
+    return e.HandedOff(
+        at=now, step=path, handoff=next_handoff(state), kind=kind, owner=owner, choices=choices,
+        summary=summary or "No answer came.", purpose=purpose, part=part,
     )  # fmt: skip
+
+
+def is_let_go(state: State, path: str) -> bool:
+    """The owner of a call whose outcome is unknown said: go on with the rest."""
+    return any(h.step == path and h.purpose == "do" and h.choice == "go_on" for h in state.handoffs.values())
 
 
 def next_handoff(state: State) -> str:
     """The id of the run's next hand-off: h1, h2 …"""
     return f"h{len(state.handoffs) + 1}"
-
-
-__all__ = ["FIND_DELAY", "CallPlan", "Progress", "ask", "first_send", "look_up", "next_handoff", "progress"]

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from runner.contract import Action, Json
 from runner.core import events as e
-from runner.core.calls import CallPlan, next_handoff, progress
+from runner.core.calls import CallPlan, is_let_go, next_handoff, progress
+from runner.core.changes import part_outputs
 from runner.core.commands import Command, Record
-from runner.core.fold import part_outputs
 from runner.core.forward import action_input, plan_of
 from runner.core.names import names_in_reach
 from runner.core.retry import policy
-from runner.core.state import HandOff, State
+from runner.core.state import State, StepState
 from runner.errors import EvaluationError
 from runner.language.bundle import Bundle
 from runner.language.expressions import evaluate
@@ -23,20 +23,6 @@ COMPENSATION_CHOICES = ("done", "stands", "take_over")
 FAILED_CHOICES = ("retry", "done", "stands", "take_over")
 
 
-def is_stopping_here(state: State) -> bool:
-    """What was done stays: an operator stopped here, a person closed the run or took it over."""
-    return state.is_taken_over or not state.root.compensates or (state.stop is not None and not state.stop_compensates)
-
-
-def open_questions(state: State) -> tuple[HandOff, ...]:
-    """The questions that keep the run from ending: what became of a call always, the rest unless it stops here."""
-    if state.is_taken_over:
-        return ()
-    if state.root.closed and is_stopping_here(state):
-        return tuple(handoff for handoff in state.open_handoffs if handoff.purpose in ("do", "undo"))
-    return state.open_handoffs
-
-
 def settle_open(bundle: Bundle, state: State, now: int, *, with_undo: bool) -> tuple[Command, ...]:
     """Commands that settle calls whose outcome is unknown, without starting any attempt.
 
@@ -44,7 +30,7 @@ def settle_open(bundle: Bundle, state: State, now: int, *, with_undo: bool) -> t
     """
     commands: list[Command] = []
     for path in _unsettled_paths(state, "do"):
-        if _is_let_go(state, path) and _rest_remains(state, path):
+        if is_let_go(state, path) and _rest_remains(state):
             continue
         plan = plan_of(bundle, state, bundle.steps[path], now, is_closed=True)
         commands.extend(progress(state, plan, now).commands)
@@ -55,14 +41,19 @@ def settle_open(bundle: Bundle, state: State, now: int, *, with_undo: bool) -> t
 
 
 def _unsettled_paths(state: State, purpose: str) -> list[str]:
-    return list(
-        dict.fromkeys(name[0] for name, call in state.calls.items() if name[1] == purpose and call.is_unsettled)
-    )
+    paths = dict.fromkeys(name[0] for name, call in state.calls.items() if name[1] == purpose and call.is_unsettled)
+    return [path for path in paths if purpose == "do" or not _has_ended_for_good(state, path)]
+
+
+def _has_ended_for_good(state: State, path: str) -> bool:
+    """The compensation is done, or a person said what became of it."""
+    undo = state.undo.get(path)
+    return undo is not None and undo.status in ("done", "skipped")
 
 
 def is_settling(state: State) -> bool:
     """An unknown outcome is being looked up or asked about."""
-    return any(call.is_unsettled for name, call in state.calls.items() if name[1] in ("do", "undo"))
+    return not state.is_taken_over and bool(_unsettled_paths(state, "do") or _unsettled_paths(state, "undo"))
 
 
 def all_have_ended(state: State) -> bool:
@@ -77,13 +68,9 @@ def _is_unsettled(state: State, path: str) -> bool:
     )
 
 
-def _is_let_go(state: State, path: str) -> bool:
-    """Its owner said: go on with the rest."""
-    return any(h.step == path and h.purpose == "do" and h.choice == "go_on" for h in state.handoffs.values())
-
-
-def _rest_remains(state: State, but: str) -> bool:
-    return any(path != but and not _has_ended(state, path) for path in applied_paths(state))
+def _rest_remains(state: State) -> bool:
+    """Something else is still to be made good."""
+    return any(not (_is_unsettled(state, path) or _has_ended(state, path)) for path in applied_paths(state))
 
 
 def _has_ended(state: State, path: str) -> bool:
@@ -107,25 +94,38 @@ def compensate(bundle: Bundle, state: State, now: int) -> tuple[Command, ...] | 
     """
     for path in applied_paths(state):
         if _is_unsettled(state, path):
-            if _is_let_go(state, path):
+            if is_let_go(state, path):
                 continue
             return None
         undo = state.undo.get(path)
-        if undo is not None and undo.status != "open":
-            if undo.status == "failed" and bundle.flow.on_failure.if_one_fails == "stop" and _is_asked(state, path):
-                return None
-            continue
-        step = bundle.steps[path]
-        try:
-            commands = _undo(_Undoing(bundle=bundle, state=state, step=step, now=now))
-        except EvaluationError as error:
-            return (_hand_off(state, step, "request", str(error), FAILED_CHOICES, now),)
-        return commands
+        if undo is None or undo.status == "open":
+            return _undo_step(bundle, state, path, now)
+        if undo.status == "failed" and bundle.flow.on_failure.if_one_fails == "stop":
+            return None
+        if undo.status == "handed_off" and _is_in_doubt(state, path):
+            others = _undo_step(bundle, state, path, now)
+            if others or _is_moving(state, path):
+                return others
     return None
 
 
-def _is_asked(state: State, path: str) -> bool:
-    return any(h.step == path and h.kind == "compensation_failed" for h in state.open_handoffs)
+def _undo_step(bundle: Bundle, state: State, path: str, now: int) -> tuple[Command, ...]:
+    step = bundle.steps[path]
+    try:
+        return _undo(_Undoing(bundle=bundle, state=state, step=step, now=now))
+    except EvaluationError as error:
+        return (_hand_off(state, step, "request", str(error), FAILED_CHOICES, now),)
+
+
+def _is_in_doubt(state: State, path: str) -> bool:
+    """A person is asked what became of one part of the compensation; its other parts go on."""
+    return any(h.step == path and h.kind == "compensation_unknown" for h in state.open_handoffs)
+
+
+def _is_moving(state: State, path: str) -> bool:
+    """A call of the compensation is out, or waits for its time."""
+    calls = [call for name, call in state.calls.items() if name[0] == path and name[1] in ("undo", "undo_lookup")]
+    return any(call.is_open or call.due is not None for call in calls)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,7 +142,7 @@ class _Undoing:
         return self.step.id
 
     def names(self) -> dict[str, Json]:
-        known = self.state.steps[self.path]
+        known = self.state.steps.get(self.path, StepState())
         output = known.output or part_outputs(self.state, self.path, "do")
         names = names_in_reach(self.state, output=output, failure=self.state.root.failure)
         return {**names, "input": known.input} if self.step.compensate and not self.step.compensate.action else names
@@ -220,19 +220,23 @@ def _undo_action(
     if words.action:
         return words.action, words.with_
     if words.word == "quarantine":
-        output = names.get("output")
-        return "quarantine.add", {"record": words.target, "reason": names["failure"]["summary"], "content": output}
+        return "quarantine.add", _set_aside(names, words)
     undo: Action = bundle.actions[step.action]
     assert undo.undo is not None
     return f"{step.action.partition('.')[0]}.{undo.undo.action}", undo.undo.with_
 
 
+def _set_aside(names: Mapping[str, Json], words: Compensation) -> Mapping[str, Json]:
+    """What a bare `quarantine: customer` puts on our own list; `with` may say it better."""
+    output: Json = names["output"]
+    name = f"{words.target}/{output['id']}" if "id" in output else words.target
+    return {"record": name, "reason": names["failure"]["summary"], "content": output, **words.with_}
+
+
 def finish(state: State, now: int) -> tuple[Command, ...]:
     """The end, when no question is open and nothing moves; else nothing."""
-    if open_questions(state):
+    if state.open_handoffs:
         return ()
-    if state.holds_record:
-        return (Record(event=e.RecordReleased(at=now, record=state.record)),)
     stands = tuple(
         dict.fromkeys(
             effect.path for _, effect in sorted(state.effects.items()) if effect.disposition in ("pending", "stands")
@@ -248,7 +252,7 @@ def finish(state: State, now: int) -> tuple[Command, ...]:
 def _end_status(state: State) -> str:
     if state.is_taken_over:
         return "closed"
-    if is_stopping_here(state):
+    if state.stops_here:
         return "closed" if state.root.cause == "person" and state.stop is None else "stopped"
     if any(effect.disposition in ("by_hand", "stands") for effect in state.effects.values()):
         return "closed"

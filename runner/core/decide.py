@@ -7,15 +7,13 @@ asked again (`settle`), so that it never has to foresee its own consequences.
 from __future__ import annotations
 
 from runner.core import events as e
-from runner.core.calls import next_handoff
+from runner.core.calls import did_it_happen, next_handoff
 from runner.core.closing import (
     FAILED_CHOICES,
     all_have_ended,
     compensate,
     finish,
     is_settling,
-    is_stopping_here,
-    open_questions,
     settle_open,
 )
 from runner.core.commands import Command, Record, Send
@@ -36,7 +34,7 @@ def decide(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
     """The commands that are due now; empty when the run waits, is paused or has ended."""
     if state.has_ended or not state.run or state.is_paused:
         return ()
-    questions = open_questions(state)
+    questions = state.open_handoffs
     if state.record and not state.holds_record and questions:
         return (Record(event=e.RecordHeld(at=now, record=state.record, handoff=questions[-1].id)),)
     if state.holds_record and not questions:
@@ -132,7 +130,7 @@ def _succeed(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
 
 
 def _closing(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
-    is_stopping = is_stopping_here(state)
+    is_stopping = state.stops_here
     settling = () if state.is_taken_over else settle_open(bundle, state, now, with_undo=is_stopping)
     facts = tuple(command for command in settling if isinstance(command, Record))
     if facts:
@@ -150,11 +148,22 @@ def _closing(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
     return settling if settling or not all_have_ended(state) else finish(state, now)
 
 
-def fail_request(state: State, send: Send, summary: str, now: int) -> e.Event:
-    """The fact that a call's request could not be built: nothing was sent."""
-    if send.purpose in ("undo", "undo_lookup"):
+def fail_request(bundle: Bundle, state: State, send: Send, summary: str, now: int) -> e.Event:
+    """The fact that a call's request could not be built: nothing was sent.
+
+    Where it was to ask what became of another call, a person is asked instead.
+    """
+    owner = bundle.steps[send.step].owner or state.owner
+    purpose = "undo" if send.purpose == "undo_lookup" else "do"
+    about = state.calls.get((send.step, purpose, send.part))
+    if send.purpose in ("lookup", "find", "undo_lookup") and about is not None:
+        why = f"It could not be looked up: {summary}"
+        return did_it_happen(
+            state, send.step, purpose, send.part, kind="unknown", owner=owner, summary=why, now=now
+        )  # fmt: skip
+    if send.purpose == "undo":
         return e.HandedOff(
-            at=now, step=send.step, handoff=next_handoff(state), kind="request", owner=state.owner,
-            choices=FAILED_CHOICES, summary=summary,
+            at=now, step=send.step, handoff=next_handoff(state), kind="request", owner=owner, choices=FAILED_CHOICES,
+            summary=summary,
         )  # fmt: skip
     return e.StepFailed(at=now, step=send.step, kind="request", summary=summary)

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
-from runner.contract import Json
 from runner.core import events as e
+from runner.core.changes import (
+    part_outputs,
+    put,
+    set_call,
+    set_disposition,
+    set_step,
+    set_undo,
+    stop_here,
+    withdraw,
+    without_timers,
+)
+from runner.core.questions import read_acknowledged, read_handed_off, read_resolved
 from runner.core.state import Call, Disposition, Effect, Failure, HandOff, Scope, State, StepState, UndoState, replace
 
-K = TypeVar("K")
-V = TypeVar("V")
 FORWARD = frozenset({"do", "read"})
 _ASKS_ABOUT = {"lookup": "do", "find": "do", "undo_lookup": "undo"}
 
@@ -30,14 +39,6 @@ def fold_all(events: Iterable[e.Event], state: State | None = None) -> State:
     return state
 
 
-def _put(mapping: Mapping[K, V], key: K, value: V) -> Mapping[K, V]:
-    return {**mapping, key: value}
-
-
-def _set_call(state: State, event: e.CallEvent, call: Call) -> State:
-    return replace(state, calls=_put(state.calls, event.call, call))
-
-
 # --- the run -------------------------------------------------------------------------------------------------------
 
 
@@ -51,25 +52,26 @@ def _run_started(state: State, event: e.RunStarted) -> State:
 
 
 def _continued(state: State, event: e.RunStarted) -> State:
-    """A clean-up run: what stood at the stop is pending again, questions nobody answered are asked anew."""
-    state = replace(
+    """A clean-up run: what stood at the stop is pending again, and made good from the beginning.
+
+    The old log's places say nothing in the new one, so its look-ups and its questions do not go over.
+    """
+    effects = {
+        no: replace(effect, disposition="pending") if effect.disposition == "stands" else effect
+        for no, effect in state.effects.items()
+    }
+    again = {effect.path for effect in effects.values() if effect.disposition == "pending"}
+    calls = {
+        name: replace(call, intended_seq=0, due=None, due_for="", fired="", renew=name[1] == "undo" and call.is_over)
+        for name, call in state.calls.items()
+        if name[1] in ("do", "read", "undo")
+    }
+    return replace(
         state, run=event.run, starter=event.starter, started_at=event.at, continues=event.continues, status="",
         summary="", stands=(), stop=None, is_paused=False, is_taken_over=event.clean_up == "take_over",
-        scopes=_put(state.scopes, "", replace(state.root, closed=True, compensates=True, cause="person")),
-        handoffs={id_: handoff for id_, handoff in state.handoffs.items() if handoff.choice},
-        undo={path: undo for path, undo in state.undo.items() if undo.status in ("done", "skipped")},
-        effects={
-            no: replace(effect, disposition="pending") if effect.disposition == "stands" else effect
-            for no, effect in state.effects.items()
-        },
+        scopes=put(state.scopes, "", replace(state.root, closed=True, compensates=True, cause="person")), handoffs={},
+        undo={path: undo for path, undo in state.undo.items() if path not in again}, effects=effects, calls=calls,
     )  # fmt: skip
-    return replace(
-        state,
-        calls={
-            name: replace(call, renew=True) if name[1] == "undo" and call.last in ("refused", "not_sent") else call
-            for name, call in state.calls.items()
-        },
-    )
 
 
 def _run_held(state: State, event: e.RunHeld) -> State:
@@ -91,7 +93,8 @@ def _run_moved(state: State, event: e.RunMoved) -> State:
 def _stop_requested(state: State, event: e.StopRequested) -> State:
     summary = event.reason or "stopped by " + event.by
     stop = Failure(kind="stop", step="", summary=summary, at=event.at, by=event.by)
-    return replace(state, is_paused=False, stop=stop, stop_compensates=event.compensate)
+    state = replace(state, is_paused=False, stop=stop, stop_compensates=event.compensate)
+    return stop_here(state) if state.root.closed and state.stops_here else state
 
 
 def _run_finished(state: State, event: e.RunFinished) -> State:
@@ -100,6 +103,7 @@ def _run_finished(state: State, event: e.RunFinished) -> State:
         no: replace(effect, disposition=rest) if effect.disposition == "pending" else effect
         for no, effect in state.effects.items()
     }
+    state = withdraw(state, lambda handoff: True)
     return replace(
         state, status=event.status, summary=event.summary, outputs=event.outputs, stands=event.stands, effects=effects
     )
@@ -108,13 +112,8 @@ def _run_finished(state: State, event: e.RunFinished) -> State:
 # --- steps ---------------------------------------------------------------------------------------------------------
 
 
-def _set_step(state: State, path: str, **changes: Any) -> State:
-    step = replace(state.steps.get(path, StepState()), **changes)
-    return replace(state, steps=_put(state.steps, path, step))
-
-
 def _step_skipped(state: State, event: e.StepSkipped) -> State:
-    state = _set_step(state, event.step, status="skipped", outcome="skipped")
+    state = set_step(state, event.step, status="skipped", outcome="skipped")
     if state.failure and state.failure.step == event.step:
         return replace(state, failure=None)
     return state
@@ -123,19 +122,19 @@ def _step_skipped(state: State, event: e.StepSkipped) -> State:
 def _step_failed(state: State, event: e.StepFailed) -> State:
     if event.goes_on:
         output = part_outputs(state, event.step, "do")
-        return _set_step(state, event.step, status="refused", outcome="refused", output=output)
+        return set_step(state, event.step, status="refused", outcome="refused", output=output)
     failure = Failure(kind=event.kind, step=event.step, summary=event.summary, at=event.at)
     if event.step:
-        state = _set_step(state, event.step, status="failed", outcome="failed")
+        state = set_step(state, event.step, status="failed", outcome="failed")
     return replace(state, failure=state.failure or failure)
 
 
 def _draft_recorded(state: State, event: e.DraftRecorded) -> State:
-    return _set_step(state, event.step, status="done", outcome="done", output=event.output)
+    return set_step(state, event.step, status="done", outcome="done", output=event.output)
 
 
 def _record_found(state: State, event: e.RecordFound) -> State:
-    return _set_step(state, event.step, status="found", outcome="found", output=event.output)
+    return set_step(state, event.step, status="found", outcome="found", output=event.output)
 
 
 # --- calls ---------------------------------------------------------------------------------------------------------
@@ -158,23 +157,25 @@ def _call_intended(state: State, event: e.CallIntended) -> State:
         intended_at=event.at, intended_seq=state.seq + 1, limit=event.limit, last="", reason="", summary="",
         retry_after=None, take_over=False, settled="", due=None, due_for="", fired="", renew=False, count=None,
     )  # fmt: skip
-    state = replace(_set_call(state, event, call), held_by="", held_for="")
+    state = replace(set_call(state, event, call), held_by="", held_for="")
     if event.start_no >= state.next_start:
         state = replace(state, next_start=event.start_no + 1)
     if event.purpose == "undo":
         undo = UndoState(input=event.input or state.undo.get(event.step, UndoState()).input)
-        return replace(state, undo=_put(state.undo, event.step, undo))
+        return replace(state, undo=put(state.undo, event.step, undo))
     if event.purpose == "undo_lookup":
         return state
     step = state.steps.get(event.step, StepState())
     if event.input and event.purpose in FORWARD:
         step = replace(step, input=event.input)
-    return replace(state, steps=_put(state.steps, event.step, step))
+    if event.purpose == "find" and event.input:
+        step = replace(step, find=event.input)
+    return replace(state, steps=put(state.steps, event.step, step))
 
 
 def _close_attempt(state: State, event: e.OutcomeEvent, **changes: Any) -> tuple[State, Call]:
     call = replace(state.calls[event.call], is_open=False, last_at=event.at, **changes)
-    return _set_call(state, event, call), call
+    return set_call(state, event, call), call
 
 
 def _call_applied(state: State, event: e.CallApplied) -> State:
@@ -188,36 +189,19 @@ def _call_applied(state: State, event: e.CallApplied) -> State:
 def _after_applied(state: State, event: e.CallEvent, call: Call) -> State:
     if event.purpose == "do":
         effect = Effect(path=event.step, part=event.part, action=call.action, external_id=call.external_id)
-        state = replace(state, effects=_put(state.effects, call.start_no, effect))
+        state = replace(state, effects=put(state.effects, call.start_no, effect))
     if event.purpose in FORWARD and _every_part(state, event.step, event.purpose, call.parts):
         output = part_outputs(state, event.step, event.purpose)
-        return _set_step(state, event.step, status="done", outcome="done", output=output)
+        return set_step(state, event.step, status="done", outcome="done", output=output)
     if event.purpose == "undo" and _every_part(state, event.step, "undo", call.parts):
         disposition: Disposition = "undone" if call.word == "cancel" else "answered"
-        return set_disposition(_set_undo(state, event.step, "done"), event.step, disposition, call.external_id)
+        return set_disposition(set_undo(state, event.step, "done"), event.step, disposition, call.external_id)
     return state
 
 
 def _every_part(state: State, path: str, purpose: str, parts: int) -> bool:
     calls = [state.calls.get((path, purpose, part)) for part in range(parts)]
     return all(call is not None and call.is_applied for call in calls)
-
-
-def part_outputs(state: State, path: str, purpose: str) -> Mapping[str, Json]:
-    """The output of a step's applied calls: of one its own; of several the first one's fields, lists joined."""
-    outputs = [
-        call.output for name, call in sorted(state.calls.items()) if name[:2] == (path, purpose) and call.is_applied
-    ]
-    if len(outputs) == 1:
-        return outputs[0]
-    joined: dict[str, Json] = {}
-    for output in outputs:
-        for name, value in output.items():
-            if isinstance(value, list):
-                joined[name] = [*joined.get(name, []), *value]
-            else:
-                joined.setdefault(name, value)
-    return joined
 
 
 def _call_refused(state: State, event: e.CallRefused) -> State:
@@ -241,14 +225,17 @@ def _call_unknown(state: State, event: e.CallUnknown) -> State:
 
 def _call_settled(state: State, event: e.CallSettled) -> State:
     by_person = event.by not in ("lookup", "find", "evidence")
+    call = state.calls[event.call]
+    is_lost = call.take_over and not by_person
     call = replace(
-        state.calls[event.call], settled=event.result, settled_by=event.by, adopted=event.adopted, due=None, due_for="",
-        fired="", may_have_happened=False, renew=by_person and event.result == "not_applied",
+        call, settled=event.result, settled_by=event.by, adopted=event.adopted, due=None, due_for="", fired="",
+        may_have_happened=is_lost and event.result == "not_applied",
+        renew=by_person and event.result == "not_applied",
     )  # fmt: skip
     if event.result != "applied":
-        return _set_call(state, event, call)
+        return set_call(state, event, call)
     call = replace(call, output=event.output, external_id=event.external_id, request={})
-    return _after_applied(_set_call(state, event, call), event, call)
+    return _after_applied(set_call(state, event, call), event, call)
 
 
 def _evidence_late(state: State, event: e.EvidenceLate) -> State:
@@ -260,18 +247,18 @@ def _evidence_late(state: State, event: e.EvidenceLate) -> State:
 
 def _timer_set(state: State, event: e.TimerSet) -> State:
     if not event.purpose:
-        return _set_step(state, event.step, due=event.due)
+        return set_step(state, event.step, due=event.due)
     name = (event.step, event.purpose, event.part)
     call = replace(state.calls[name], due=event.due, due_for=event.timer, fired="")
-    return replace(state, calls=_put(state.calls, name, call))
+    return replace(state, calls=put(state.calls, name, call))
 
 
 def _timer_fired(state: State, event: e.TimerFired) -> State:
     if not event.purpose:
-        return _set_step(state, event.step, due=None, status="done", outcome="done")
+        return set_step(state, event.step, due=None, status="done", outcome="done")
     name = (event.step, event.purpose, event.part)
     call = replace(state.calls[name], due=None, due_for="", fired=event.timer)
-    return replace(state, calls=_put(state.calls, name, call))
+    return replace(state, calls=put(state.calls, name, call))
 
 
 # --- failing -------------------------------------------------------------------------------------------------------
@@ -280,125 +267,41 @@ def _timer_fired(state: State, event: e.TimerFired) -> State:
 def _forward_closed(state: State, event: e.ForwardClosed) -> State:
     failure = Failure(kind=event.kind, step=event.failed_step, summary=event.summary, at=event.at, by=event.by)
     scope = Scope(closed=True, compensates=event.compensate, cause=event.cause, failure=failure)
-    calls = {
-        name: replace(call, due=None, due_for="", fired="") if name[1] in FORWARD and call.due_for == "retry" else call
-        for name, call in state.calls.items()
-    }
-    steps = {path: replace(step, due=None) if step.due else step for path, step in state.steps.items()}
-    return replace(state, scopes=_put(state.scopes, event.step, scope), calls=calls, steps=steps)
+    in_doubt = {name[0] for name, call in state.calls.items() if name[1] == "do" and call.is_unsettled}
+    state = without_timers(
+        state,
+        lambda path, purpose, call: (
+            (purpose in FORWARD and call.waits_to_retry) or (purpose == "find" and path not in in_doubt)
+        ),
+    )
+    steps = {path: replace(step, due=None) for path, step in state.steps.items()}
+    state = replace(state, scopes=put(state.scopes, event.step, scope), steps=steps)
+    state = withdraw(state, lambda handoff: handoff.kind in ("step", "failure") or handoff.purpose == "find")
+    handoffs = {name: replace(each, choices=_closed_choices(state, each)) for name, each in state.handoffs.items()}
+    state = replace(state, handoffs=handoffs)
+    return stop_here(state) if state.stops_here else state
+
+
+def _closed_choices(state: State, handoff: HandOff) -> tuple[str, ...]:
+    """What may be answered once forward is closed: that is decided, and the rest may go on without this answer."""
+    if handoff.choice or handoff.purpose != "do":
+        return handoff.choices
+    kept = tuple(choice for choice in handoff.choices if choice not in ("compensate", "take_over"))
+    return (*kept, "take_over") if state.stops_here else (*kept, "go_on", "take_over")
 
 
 def _compensation_begun(state: State, event: e.CompensationBegun) -> State:
     scope = replace(state.scopes[event.step], has_begun=True)
-    return replace(state, scopes=_put(state.scopes, event.step, scope))
-
-
-def _set_undo(state: State, path: str, status: str, summary: str = "") -> State:
-    before = state.undo.get(path, UndoState())
-    undo = replace(before, status=status, summary=summary)  # type: ignore[arg-type]
-    return replace(state, undo=_put(state.undo, path, undo))
-
-
-def set_disposition(state: State, path: str, disposition: Disposition, note: str = "") -> State:
-    """The effects of a step get their disposition, those that have none yet."""
-    effects = {
-        no: replace(effect, disposition=disposition, note=note)
-        if effect.path == path and effect.disposition == "pending"
-        else effect
-        for no, effect in state.effects.items()
-    }
-    return replace(state, effects=effects)
+    return replace(state, scopes=put(state.scopes, event.step, scope))
 
 
 def _compensation_skipped(state: State, event: e.CompensationSkipped) -> State:
-    state = _set_undo(state, event.step, "skipped", event.reason)
+    state = set_undo(state, event.step, "skipped", event.reason)
     return set_disposition(state, event.step, "stands" if event.by else "accepted", event.reason)
 
 
 def _compensation_failed(state: State, event: e.CompensationFailed) -> State:
-    return _set_undo(state, event.step, "failed", event.summary)
-
-
-# --- people --------------------------------------------------------------------------------------------------------
-
-
-def _handed_off(state: State, event: e.HandedOff) -> State:
-    handoff = HandOff(
-        id=event.handoff, step=event.step, kind=event.kind, owner=event.owner, opened_at=event.at,
-        opened_seq=state.seq + 1, choices=event.choices, summary=event.summary, say=event.say,
-        purpose=event.purpose, part=event.part, show=event.show,
-    )  # fmt: skip
-    state = replace(state, handoffs=_put(state.handoffs, handoff.id, handoff))
-    if event.kind in ("compensation", "compensation_unknown", "request"):
-        return _set_undo(state, event.step, "handed_off", event.summary)
-    if event.kind == "step":
-        return _set_step(state, event.step)
-    return state
-
-
-def _acknowledged(state: State, event: e.HandOffAcknowledged) -> State:
-    handoff = replace(state.handoffs[event.handoff], acknowledged_by=event.by)
-    return replace(state, handoffs=_put(state.handoffs, event.handoff, handoff))
-
-
-def _resolved(state: State, event: e.HandOffResolved) -> State:
-    handoff = replace(
-        state.handoffs[event.handoff], choice=event.choice, by=event.by, reason=event.reason,
-        reference=event.reference, output=event.output, external_id=event.external_id,
-    )  # fmt: skip
-    state = replace(state, handoffs=_put(state.handoffs, handoff.id, handoff))
-    answer = _ANSWERS.get(event.choice)
-    return answer(state, handoff) if answer else state
-
-
-def _answer_take_over(state: State, handoff: HandOff) -> State:
-    return replace(state, is_taken_over=True)
-
-
-def _answer_retry(state: State, handoff: HandOff) -> State:
-    if handoff.kind == "failure":
-        steps = {path: step for path, step in state.steps.items() if path != handoff.step}
-        return replace(_renew(state, handoff.step, ("do", "read", "find")), steps=steps, failure=None)
-    undo = {path: each for path, each in state.undo.items() if path != handoff.step}
-    return replace(_renew(state, handoff.step, ("undo",)), undo=undo)
-
-
-def _renew(state: State, path: str, purposes: tuple[str, ...]) -> State:
-    calls = {
-        name: replace(call, renew=True) if name[0] == path and name[1] in purposes and not call.is_applied else call
-        for name, call in state.calls.items()
-    }
-    return replace(state, calls=calls)
-
-
-def _answer_go_on(state: State, handoff: HandOff) -> State:
-    if handoff.kind == "step":
-        return _set_step(state, handoff.step, status="done", outcome="done")
-    return state
-
-
-def _answer_fact(state: State, handoff: HandOff) -> State:
-    return _set_undo(state, handoff.step, "open") if handoff.purpose == "undo" else state
-
-
-def _answer_done(state: State, handoff: HandOff) -> State:
-    note = handoff.reference or handoff.reason
-    return set_disposition(_set_undo(state, handoff.step, "done"), handoff.step, "by_hand", note)
-
-
-def _answer_stands(state: State, handoff: HandOff) -> State:
-    return set_disposition(_set_undo(state, handoff.step, "skipped"), handoff.step, "stands", handoff.reason)
-
-
-_ANSWERS: Mapping[str, Callable[[State, HandOff], State]] = {
-    "take_over": _answer_take_over,
-    "happened": _answer_fact,
-    "did_not": _answer_fact,
-    "retry": _answer_retry,
-    "go_on": _answer_go_on,
-    "done": _answer_done,
-    "stands": _answer_stands,
-}
+    return set_undo(state, event.step, "failed", event.summary)
 
 
 def _record_held(state: State, event: e.RecordHeld) -> State:
@@ -434,9 +337,9 @@ _READERS: Mapping[type[e.Event], Callable[[State, Any], State]] = {
     e.CompensationBegun: _compensation_begun,
     e.CompensationSkipped: _compensation_skipped,
     e.CompensationFailed: _compensation_failed,
-    e.HandedOff: _handed_off,
-    e.HandOffAcknowledged: _acknowledged,
-    e.HandOffResolved: _resolved,
+    e.HandedOff: read_handed_off,
+    e.HandOffAcknowledged: read_acknowledged,
+    e.HandOffResolved: read_resolved,
     e.RecordHeld: _record_held,
     e.RecordReleased: _record_released,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -90,8 +91,7 @@ def plan_of(bundle: Bundle, state: State, step: Step, now: int, *, is_closed: bo
         path=step.id, purpose=purpose, action_name=step.action, action=action, input=whole,
         retry=policy(action, step.retry, purpose), limit=step.timeout or action.timeout,
         owner=step.owner or state.owner, asks_by=_asks_by(action, step),
-        find=_find_input(bundle, step, names, now) if step.find is not None else None,
-        author_key=_author_key(bundle, step, names, now),
+        find=_find_input(bundle, step, known, names, now), author_key=_author_key(bundle, step, names, now),
         free_record=state.record if purpose == "do" else "", is_closed=is_closed,
     )  # fmt: skip
 
@@ -113,7 +113,13 @@ def _asks_by(action: Action, step: Step) -> Purpose | None:
     return "find" if step.find is not None else None
 
 
-def _find_input(bundle: Bundle, step: Step, names: Mapping[str, Json], now: int) -> Mapping[str, Json]:
+def _find_input(
+    bundle: Bundle, step: Step, known: StepState | None, names: Mapping[str, Json], now: int
+) -> Mapping[str, Json] | None:
+    if step.find is None:
+        return None
+    if known is not None and known.find:
+        return known.find
     found: Mapping[str, Json] = evaluate(step.find, names, now=now, zone=bundle.zone)
     empty = [name for name, value in found.items() if value in (None, "")]
     if empty:
@@ -130,7 +136,7 @@ def action_input(
         values = whole.pop("values", {})
         rendered = render_mail(
             bundle.templates, str(whole.pop("template")), {**names, "values": values},
-            language=str(whole.pop("language", bundle.language)), now=now, zone=bundle.zone,
+            language=str(whole.pop("language", None) or bundle.language), now=now, zone=bundle.zone,
         )  # fmt: skip
         whole = {**rendered, **whole}
     field = action.fan_out
@@ -163,7 +169,7 @@ def _find_first(bundle: Bundle, state: State, step: Step, plan: CallPlan, now: i
         limit=min(plan.limit, 30_000), owner=plan.owner,
     )  # fmt: skip
     if asked is None:
-        return (first_send(state, finding, 0, plan.find),)
+        return (replace(first_send(state, finding, 0, plan.find), whole_input=plan.find),)
     if asked.is_applied:
         return _found(state, step, plan, asked.count or 0, now)
     looking = progress(state, finding, now)
@@ -193,10 +199,11 @@ def _found(state: State, step: Step, plan: CallPlan, count: int, now: int) -> tu
 
 
 def _wait(bundle: Bundle, state: State, step: Step, known: StepState | None, now: int) -> tuple[Command, ...]:
-    if known is not None and known.due is not None:
-        if now < known.due:
+    due = known.due if known is not None else None
+    if due is not None:
+        if now < due:
             return ()
-        return (Record(event=e.TimerFired(at=now, step=step.id, timer="wait", due=known.due)),)
+        return (Record(event=e.TimerFired(at=now, step=step.id, timer="wait", due=due)),)
     if _is_skipped(bundle, state, step, now):
         return _skip(step, now)
     due = now if state.mode == "draft" else _due(bundle, state, step, now)

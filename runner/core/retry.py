@@ -20,6 +20,8 @@ from runner.language.flow import RetryWords
 
 READS = Retry(tries=5, pause=1_000, longest=60_000)
 WRITES = Retry(tries=4, pause=10_000, longest=300_000)
+OWN = Retry(tries=4, pause=100, longest=1_000)
+"""Actions on our own tables: there is nobody to be gentle with."""
 AGAIN_AFTER_REFUSAL = frozenset({"rate_limited", "unavailable"})
 FIND_DELAY = 2_000
 
@@ -47,7 +49,7 @@ LOOK_UP = Move(word="look_up")
 def policy(action: Action, words: RetryWords, purpose: str) -> Retry:
     """The author's words over the action's own over the defaults of its class."""
     reads = purpose not in ("do", "undo") or action.effect == "read"
-    default = READS if reads else action.retry or WRITES
+    default = OWN if action.own else READS if reads else action.retry or WRITES
     return Retry(
         tries=words.tries if words.tries is not None else default.tries,
         pause=words.pause if words.pause is not None else default.pause,
@@ -58,12 +60,15 @@ def policy(action: Action, words: RetryWords, purpose: str) -> Retry:
 
 
 def pause_before(call: Call, retry: Retry) -> int:
-    """ms to wait before the next attempt: what the service asked for, else the growing pause with its jitter."""
+    """ms to wait before the next attempt: what the service asked for, else the growing pause with its jitter.
+
+    Never 0: a call's timers are told apart by when they are due.
+    """
     if call.retry_after is not None:
-        return call.retry_after
+        return max(call.retry_after, 1)
     steps = max(call.tries - 1, 0)
     factor = {"none": 1, "linear": steps + 1, "double": 2 ** min(steps, 30)}[retry.growth]
-    return spread(call.key, call.attempt, min(retry.pause * factor, retry.longest))
+    return spread(call.key, call.attempt, max(min(retry.pause * factor, retry.longest), 1))
 
 
 def next_move(call: Call, action: Action, retry: Retry, *, now: int, can_look_up: bool, is_closed: bool) -> Move:

@@ -16,6 +16,7 @@ from runner.contract import Json
 T = TypeVar("T")
 CallName = tuple[str, str, int]
 StepStatus = Literal["open", "done", "found", "skipped", "refused", "failed"]
+WITHDRAWN = "withdrawn"
 Disposition = Literal["pending", "undone", "answered", "accepted", "by_hand", "stands"]
 """What became of an applied effect; `pending` while the run goes on."""
 
@@ -73,17 +74,27 @@ class Call:
         """An attempt may have had an effect, and nobody knows."""
         return self.may_have_happened and not self.is_applied
 
+    @property
+    def is_over(self) -> bool:
+        """Nothing is on its way and nothing was done, as far as is known: it may be tried from the beginning."""
+        return not (self.is_open or self.is_applied or self.is_unsettled)
+
+    @property
+    def waits_to_retry(self) -> bool:
+        """A timer for the next attempt runs or has fired."""
+        return "retry" in (self.due_for, self.fired)
+
 
 @dataclass(frozen=True, kw_only=True)
 class StepState:
-    """One step that has begun. `outcome` is the word `outcome.<id>` shows."""
+    """One step that has begun. `outcome` is the word `outcome.<id>` shows, `find` what was looked for at first."""
 
     status: StepStatus = "open"
     outcome: str = ""
     output: Mapping[str, Json] = field(default_factory=dict)
     input: Mapping[str, Json] = field(default_factory=dict)
+    find: Mapping[str, Json] = field(default_factory=dict)
     due: int | None = None
-    has_fired: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +108,7 @@ class UndoState:
 
 @dataclass(frozen=True, kw_only=True)
 class HandOff:
-    """A question to a person, and the answer when there is one (`choice`)."""
+    """A question to a person, and the answer when there is one (`choice`); WITHDRAWN when it no longer matters."""
 
     id: str
     step: str
@@ -208,6 +219,12 @@ class State:
     def has_ended(self) -> bool:
         """RunFinished is in the log."""
         return self.status != ""
+
+    @property
+    def stops_here(self) -> bool:
+        """What was done stays: an operator stopped here, a person closed the run or took it over."""
+        closed_for_good = self.root.closed and not self.root.compensates
+        return self.is_taken_over or closed_for_good or (self.stop is not None and not self.stop_compensates)
 
     @property
     def open_handoffs(self) -> tuple[HandOff, ...]:

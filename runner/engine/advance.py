@@ -50,7 +50,7 @@ def advance(
         intents: list[e.CallIntended] = []
         failed: e.Event | None = None
         for send in sends[:slots]:
-            made = _intend(state, send, now=now, fence=fence, connect=connect)
+            made = _intend(bundle, state, send, now=now, fence=fence, connect=connect)
             if not isinstance(made, e.CallIntended):
                 failed = made
                 break
@@ -66,7 +66,7 @@ def advance(
     return Turn(before=before, after=state, events=tuple(events), intents=tuple(intents), free_record=free_record)
 
 
-def _intend(state: State, send: Send, *, now: int, fence: int, connect: Connect) -> e.Event:
+def _intend(bundle: Bundle, state: State, send: Send, *, now: int, fence: int, connect: Connect) -> e.Event:
     connection, _, action = send.action.partition(".")
     try:
         if send.frozen is not None:
@@ -74,7 +74,7 @@ def _intend(state: State, send: Send, *, now: int, fence: int, connect: Connect)
         else:
             request = connect(connection).prepare(action, send.input, key=send.key, purpose=send.purpose)
     except (RequestError, EvaluationError, SettingsError) as error:
-        return fail_request(state, send, str(error), now)
+        return fail_request(bundle, state, send, str(error), now)
     return e.CallIntended(
         at=now, step=send.step, purpose=send.purpose, part=send.part, generation=send.generation,
         attempt=send.attempt, action=send.action, key=send.key, request_hash=request.hash,
