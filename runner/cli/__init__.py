@@ -38,10 +38,13 @@ OK, FAILED, WRONG, DEFECT, INTERRUPTED = 0, 1, 2, 70, 130
 
 def main() -> None:
     """The entry point `amends`."""
-    code = run_command(sys.argv[1:])
     try:
+        code = run_command(sys.argv[1:])
         sys.stdout.flush()
+    except KeyboardInterrupt:
+        code = INTERRUPTED
     except BrokenPipeError:
+        code = OK
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
 
@@ -99,7 +102,8 @@ def _wrong(sentence: str) -> int:
 
 
 def _near(word: str) -> str:
-    close = difflib.get_close_matches(word.lower(), NOUNS, n=1, cutoff=0.5)
+    turned = [noun for noun in NOUNS if sorted(noun) == sorted(word.lower())]
+    close = turned or difflib.get_close_matches(word.lower(), NOUNS, n=1, cutoff=0.5)
     return f'did you mean "{close[0]}"?' if close else "`amends --help` lists all of them"
 
 

@@ -12,7 +12,7 @@ import typer
 from runner.cli import OK, WRONG, page, place
 from runner.errors import NotFound, Problem
 from runner.language.problems import render
-from runner.language.project import CheckedFlow, Project
+from runner.language.project import YAML, CheckedFlow, Project
 
 COMMANDS = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -41,7 +41,7 @@ def find(path: str) -> tuple[Project, str | None]:
     given = Path(path) if path else None
     if given is not None and given.is_dir():
         return Project.around(given), None
-    if given is not None and given.suffix in (".yaml", ".yml"):
+    if given is not None and given.suffix in YAML:
         if not given.is_file():
             raise NotFound(f"there is no file {path}")
         return (Project.open(chosen) if chosen else Project.around(given)), str(given.absolute())

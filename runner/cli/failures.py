@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import importlib
 import logging
 import os
@@ -17,9 +19,10 @@ import typer
 from runner.cli import DEFECT, INTERRUPTED, OK, WRONG
 from runner.cli.page import complain
 from runner.cli.place import FOLDER, Interrupted
-from runner.cli.words import plain, sentence
+from runner.cli.words import bare, plain, sentence
 from runner.errors import AmendsError, InputsInvalid, InvalidFlow
 from runner.language.problems import render
+from runner.secrets import Secrets
 
 HEARD = logging.ERROR
 
@@ -34,7 +37,7 @@ def guarded(noun: str, words: Sequence[str], folder: Path | None) -> int:
         asked = list(words) or (["--help"] if hasattr(command, "commands") else [])
         answer = command.main(args=asked, prog_name=f"amends {noun}", standalone_mode=False)
         return answer if isinstance(answer, int) else OK
-    except (Interrupted, KeyboardInterrupt) as stopped:
+    except (Interrupted, KeyboardInterrupt, asyncio.CancelledError) as stopped:
         complain(str(stopped) or "Stopped.")
         return INTERRUPTED
     except AmendsError as error:
@@ -57,7 +60,7 @@ def explain(error: AmendsError) -> None:
             complain(render(problem, error.sources.get(problem.file, "")))
     elif isinstance(error, InputsInvalid):
         complain("amends: the inputs do not fit the flow, so nothing was started:")
-        complain(*(f"  {name}: {sentence(what)}" for name, what in error.problems.items()))
+        complain(*(f"  {name}: {bare(what)}." for name, what in error.problems.items()))
     else:
         complain(f"amends: {plain(error)}")
 
@@ -73,6 +76,10 @@ def defect(error: BaseException, noun: str, folder: Path | None) -> str:
     """Keeps the traceback of an error that nobody foresaw; answers the sentence that says where."""
     at = datetime.now(tz=UTC).isoformat(timespec="seconds")
     text = f"--- {at} amends {noun}\n{''.join(traceback.format_exception(error))}\n"
+    with contextlib.suppress(AmendsError):
+        secrets = Secrets(folder or Path.cwd())
+        secrets.declare(secrets.known())
+        text = secrets.redact(text)
     for place in ((folder or Path.cwd()) / ".amends", Path(tempfile.gettempdir())):
         file = place / "defects.log"
         try:

@@ -43,11 +43,6 @@ def noun(summary: str) -> typer.Typer:
     return typer.Typer(help=summary, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
-def folder() -> Path:
-    """The project's folder."""
-    return (FOLDER.get() or Path.cwd()).absolute()
-
-
 @contextmanager
 def opened(where: Path | None = None) -> Iterator[Amends]:
     """The project, opened for reading and closed again."""

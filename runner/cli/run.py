@@ -19,6 +19,7 @@ from runner.contract import Json
 from runner.engine.starting import Wish
 from runner.errors import InputsInvalid
 from runner.language.kinds import NUMBERS, kind_of_field
+from runner.language.project import YAML
 from runner.store.facts import RunView, Started
 
 COMMANDS = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -54,8 +55,9 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     path = Path(flow)
-    where = path if path.suffix in (".yaml", ".yml") and path.is_file() and place.FOLDER.get() is None else None
-    wanted = str(path.absolute()) if path.is_file() else flow
+    is_file = path.suffix in YAML and path.is_file()
+    where = path if is_file and place.FOLDER.get() is None else None
+    wanted = str(path.absolute()) if is_file else flow
     with place.opened(where) as amends:
         checked = amends.project.checked(wanted)
         assert checked.flow is not None
@@ -84,6 +86,8 @@ def start_and_watch(
     view = watched(amends, doing, found)
     if as_json:
         page.say_json(timeline.as_json(place.story(amends, view.run)))
+    elif detach and view.ended_at is None:
+        page.say("It goes on with `amends serve` or the next command.")
     elif not detach:
         tell_rest(amends, view.run)
     return view

@@ -210,8 +210,8 @@ def refuse_rerun(view: RunView) -> None:
         first = f"make them good first (amends runs compensate {view.run}), or " if view.status == "stopped" else ""
         stand = "1 effect" if view.stands == 1 else f"{view.stands} effects"
         raise NotPossible(
-            f"{stand} of run {view.run} ({view.status}) would be there twice if it were started anew; {first}start a run "
-            "with a key of its own (amends run --key)"
+            f"{stand} of run {view.run} ({view.status}) would be there twice if it were started anew; {first}start a "
+            "run with a key of its own (amends run --key)"
         )
 
 

@@ -1,0 +1,504 @@
+"""The commands on a project whose flows write to its own tables: what is said, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import types
+from pathlib import Path
+
+import pytest
+import typer
+
+from runner.cli import NOUNS, run_command
+from runner.cli.failures import guarded
+from tests.cli.terminal import LIMIT, PROGRAM, Running, Terminal, amends, environment
+
+ASKING = """\
+flow: asking
+title: A note is made, a person looks at it
+owner: person:me
+mode: live
+run_key: ${{ inputs.number }}
+record: note/${{ inputs.number }}
+inputs: { number: text, lines: { list: { sku: text, qty: integer }, empty: true } }
+steps:
+  - id: note
+    do: records.create
+    with: { collection: notes, number: "${{ inputs.number }}" }
+    compensate: cancel
+  - id: look
+    hand_off: person:me
+    say: Is note ${{ inputs.number }} right?
+  - id: more
+    do: records.create
+    with: { collection: notes, number: "${{ inputs.number }}" }
+    compensate: { none: A second note harms nobody. }
+"""
+SLOW = """\
+flow: slow
+title: It waits for a while
+owner: person:me
+mode: live
+run_key: ${{ trigger.id }}
+steps:
+  - id: note
+    do: records.create
+    with: { collection: notes, text: one }
+    compensate: cancel
+  - { id: pause, wait: 60 s }
+"""
+FAILING = """\
+flow: failing
+title: It fails before anything is done
+owner: person:me
+mode: live
+run_key: ${{ trigger.id }}
+inputs: { id: text }
+steps:
+  - { id: old, read: records.get, with: { collection: notes, id: "${{ inputs.id }}" } }
+  - id: note
+    do: records.create
+    with: { collection: notes, text: "${{ steps.old.text }}" }
+    compensate: cancel
+"""
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Terminal:
+    folder = tmp_path / "shop"
+    assert run_command(["init", str(folder)]) == 0
+    for name, text in (("asking", ASKING), ("slow", SLOW), ("failing", FAILING)):
+        (folder / "flows" / f"{name}.yaml").write_text(text, encoding="utf-8")
+    return Terminal(folder, capsys)
+
+
+def run_id(out: str) -> str:
+    found = re.search(r"\d{6}-[a-z0-9]{8}", out)
+    assert found, out
+    return found[0]
+
+
+# --- the first way through --------------------------------------------------------------------------------------------
+
+QUICK = """
+import sys, time
+began = time.perf_counter()
+from runner.cli import run_command
+code = run_command(["--help"])
+took = time.perf_counter() - began
+heavy = {"typer", "rich", "sqlalchemy", "pydantic", "asyncio"} & set(sys.modules)
+sys.exit(f"{code} {sorted(heavy)} {took < 0.3}")
+"""
+
+
+def test_help_is_quick_and_loads_nothing_heavy(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", QUICK], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=LIMIT
+    )
+    assert done.stderr == "0 [] True\n"
+    for noun, summary in NOUNS.items():
+        assert f"  {noun:<12} {summary}\n" in done.stdout
+
+
+def test_from_nothing_to_a_verified_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first and the last of these are processes of their own, and so is one run."""
+    said = amends("init", "shop", folder=tmp_path)
+    assert said.code == 0
+    assert "  amends run first_flow --input request=R-1 --input name=Aya\n" in said.out
+    folder = tmp_path / "shop"
+    terminal = Terminal(folder, capsys)
+    assert terminal.type("check").out == "1 flow (1 in draft mode): nothing is wrong.\n"
+    said = terminal.type("run", "first_flow", "--input", "request=R-1", "--input", "name=Aya")
+    assert said.code == 0
+    assert said.out.endswith("\n\nDRAFT: nothing was sent\n")
+    flow = folder / "flows" / "first_flow.yaml"
+    flow.write_text(flow.read_text(encoding="utf-8").replace("mode: draft", "mode: live"), encoding="utf-8")
+    said = amends("run", "flows/first_flow.yaml", "-i", "request=00123", "-i", "name=佐藤 綾", "--json", folder=folder)
+    told = json.loads(said.out)
+    assert (said.code, told["status"], told["run_key"]) == (0, "succeeded", "00123")
+    assert [line["text"] for line in told["timeline"]][-1] == "Succeeded."
+    assert [effect["became"] for effect in told["effects"]] == ["done", "done"]
+    said = terminal.type("runs", "show", told["run"])
+    assert f"Run       {told['run']}\n" in said.out
+    assert "Status    succeeded: the flow came to its end\n" in said.out
+    listed = json.loads(terminal.type("runs", "list", "--json").out)
+    assert [each["status"] for each in listed] == ["succeeded", "drafted"]
+    assert listed[0]["run"] == told["run"]
+    assert amends("log", "verify", folder=folder).out == "2 runs, 10 entries: every chain holds.\n"
+
+
+def test_what_init_makes_is_not_made_twice(terminal: Terminal, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["init", str(terminal.folder)]) == 2
+    assert capsys.readouterr().err == f"amends: {terminal.folder} holds a project already (amends.yaml)\n"
+
+
+def test_init_leaves_what_is_there_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / ".gitignore").write_text("mine\n", encoding="utf-8")
+    assert run_command(["init", str(tmp_path)]) == 0
+    assert "Left as they were: .gitignore." in capsys.readouterr().out
+    assert (tmp_path / ".gitignore").read_text(encoding="utf-8") == "mine\n"
+
+
+# --- what goes wrong ----------------------------------------------------------------------------------------------------
+
+WRONG = {
+    "rusn": 'amends: there is no command "rusn"; did you mean "runs"?\n',
+    "xyzzy": 'amends: there is no command "xyzzy"; `amends --help` lists all of them\n',
+    "runs lst": "amends: no such command 'lst'. Did you mean 'list'? See `amends runs --help`.\n",
+    "runs list --bogus": "amends: no such option: --bogus. See `amends runs list --help`.\n",
+    "runs show": "amends: missing argument 'RUN'. See `amends runs show --help`.\n",
+    "runs list --status broken": 'amends: there is no status "broken"; there are queued, running, waiting, paused, '
+    "compensating, succeeded, drafted, failed, compensated, stopped, needs_person, closed\n",
+    "run askin": 'amends: there is no flow "askin"; did you mean "asking"?\n',
+    "run asking -i number": "amends: the inputs do not fit the flow, so nothing was started:\n"
+    "  number: is not NAME=VALUE.\n",
+    "run asking --inputs none.json": "amends: the inputs do not fit the flow, so nothing was started:\n"
+    "  none.json: cannot be read; name a JSON file in UTF-8, or - for standard input.\n",
+    "check nothing.yaml": "amends: there is no file nothing.yaml\n",
+    "connectors show recods": 'amends: there is no connector "recods" that can be used; did you mean "records"?\n',
+}
+
+
+@pytest.mark.parametrize("typed", WRONG)
+def test_a_wrong_word_gets_one_sentence(typed: str, terminal: Terminal) -> None:
+    said = terminal.type(*typed.split())
+    assert (said.code, said.out) == (2, "")
+    assert said.err == WRONG[typed]
+
+
+def test_a_folder_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["runs", "list", "--project", "/nowhere/at/all"]) == 2
+    assert capsys.readouterr().err == 'amends: there is no folder "/nowhere/at/all" (--project)\n'
+
+
+def test_all_problems_of_a_flow_are_printed_and_nothing_is_started(terminal: Terminal) -> None:
+    flow = terminal.folder / "flows" / "asking.yaml"
+    flow.write_text(ASKING.replace("inputs.number }", "inputs.numbr }").replace("owner:", "ownr:"), encoding="utf-8")
+    said = terminal.type("run", "asking", "-i", "number=1")
+    assert said.code == 2
+    assert said.err.count("error FL101") >= 3
+    assert 'did you mean "number"?' in said.err
+    assert "FL003" in said.err
+    assert terminal.type("runs", "list").out == "There are no runs yet.\n"
+    checked = terminal.type("check", "--json")
+    assert (checked.code, json.loads(checked.out)["fit"]) == (2, False)
+
+
+def test_inputs_that_do_not_fit(terminal: Terminal) -> None:
+    said = terminal.type("run", "asking", "-i", "nummer=1", "-i", "number=1", "-i", "lines=[1]")
+    assert said.code == 2
+    assert said.err.splitlines()[0] == "amends: the inputs do not fit the flow, so nothing was started:"
+    assert any("nummer" in line and 'did you mean "number"' in line for line in said.err.splitlines())
+    assert any("lines" in line for line in said.err.splitlines())
+    assert terminal.type("runs", "list").out == "There are no runs yet.\n"
+
+
+def test_an_unknown_run(terminal: Terminal) -> None:
+    terminal.type("run", "slow", "--detach")
+    for typed in (("runs", "show"), ("runs", "watch"), ("runs", "pause"), ("runs", "rerun"), ("log", "export")):
+        said = terminal.type(*typed, "999999-nothing")
+        assert said.code == 2
+        assert "there is no run 999999-nothing" in said.err
+
+
+def test_a_damaged_database(terminal: Terminal) -> None:
+    terminal.type("run", "asking", "-i", "number=1")
+    for file in (terminal.folder / ".amends").glob("amends.db*"):
+        file.unlink()
+    (terminal.folder / ".amends" / "amends.db").write_bytes(b"not a database" * 1000)
+    for typed in (("runs", "list"), ("run", "asking", "-i", "number=2"), ("log", "verify")):
+        said = terminal.type(*typed)
+        assert said.code == 2
+        assert said.err.startswith("amends: ")
+        assert said.err.count("\n") == 1
+
+
+def test_a_defect_of_ours_is_kept_and_told_in_one_sentence(
+    terminal: Terminal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = types.ModuleType("runner.cli.broken")
+    commands = typer.Typer()
+
+    @commands.command()
+    def burst() -> None:
+        raise KeyError("planted with hunter2-and-more")
+
+    broken.COMMANDS = commands  # type: ignore[attr-defined]
+    sys.modules["runner.cli.broken"] = broken
+    (terminal.folder / ".amends").mkdir(exist_ok=True)
+    (terminal.folder / ".env").write_text("MAIL_PASSWORD=hunter2-and-more\n", encoding="utf-8")
+    try:
+        assert guarded("broken", [], terminal.folder) == 70
+    finally:
+        del sys.modules["runner.cli.broken"]
+    told = capsys.readouterr()
+    log = terminal.folder / ".amends" / "defects.log"
+    assert told.err.count("\n") == 1
+    assert str(log) in told.err
+    assert "KeyError: 'planted with [secret MAIL_PASSWORD]'" in log.read_text(encoding="utf-8")
+    assert log.stat().st_mode & 0o077 == 0
+
+
+# --- exit codes and people ------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_asks_a_person_and_its_answers(terminal: Terminal) -> None:
+    said = terminal.type("run", "asking", "-i", "number=7")
+    run = run_id(said.out)
+    assert said.code == 3
+    assert f"amends handoffs resolve {run} h1 go_on" in said.out
+    joined = terminal.type("run", "asking", "-i", "number=7")
+    assert joined.code == 3
+    assert f"Run {run} has this key already (needs_person): it was joined" in joined.out
+    clash = terminal.type("run", "asking", "-i", "number=7", "-i", 'lines=[{"sku": "A", "qty": 1}]')
+    assert (clash.code, clash.err.count("\n")) == (2, 1)
+    listed = terminal.type("handoffs", "list")
+    assert run in listed.out
+    assert f"Look at one: amends handoffs show {run} h1\n" in listed.out
+    assert json.loads(terminal.type("handoffs", "list", "--json").out)[0]["choices"] == ["go_on", "compensate", "close"]
+    assert "Is note 7 right?" in terminal.type("handoffs", "show", run[:10]).out
+    seen = terminal.type("handoffs", "ack", run, "--by", "person:tom")
+    assert (seen.code, "person:tom has seen h1." in seen.out) == (0, True)
+    assert "(seen)" in terminal.type("handoffs", "list").out
+    wrong = terminal.type("handoffs", "resolve", run, "h1", "maybe")
+    assert (wrong.code, wrong.err.startswith('amends: "maybe" is no answer; answers are compensate, retry')) == (
+        2,
+        True,
+    )
+    wrong = terminal.type("handoffs", "resolve", run, "h1", "happened")
+    assert wrong.code == 2
+    assert "it can be answered by go_on, compensate, close" in wrong.err
+    answered = terminal.type("handoffs", "resolve", run, "go-on", "--reason", "It is right.")
+    assert answered.code == 0
+    assert "person:me answers h1: go on. It is right." in answered.out
+    assert terminal.type("handoffs", "list").out == "Nothing waits for a person.\n"
+    assert "answered: go on" in terminal.type("handoffs", "list", "--all").out
+    assert terminal.type("handoffs", "show", run).err == f"amends: run {run} (succeeded) asks nothing of a person\n"
+
+
+def test_a_run_on_a_held_record_waits_and_says_for_whom(terminal: Terminal) -> None:
+    holder = run_id(terminal.type("run", "asking", "-i", "number=7").out)
+    flow = (terminal.folder / "flows" / "asking.yaml").read_text(encoding="utf-8")
+    other = flow.replace("flow: asking", "flow: other")
+    (terminal.folder / "flows" / "other.yaml").write_text(other, encoding="utf-8")
+    said = terminal.type("run", "other", "-i", "number=7")
+    assert said.code == 4
+    assert f"record is held by {holder}, which must be settled first" in said.out
+
+
+def test_stopping_compensating_and_starting_anew(terminal: Terminal) -> None:
+    run = run_id(terminal.type("run", "asking", "-i", "number=8").out)
+    early = terminal.type("runs", "rerun", run)
+    assert (early.code, f"`amends runs show {run}` says what can be done" in early.err) == (2, True)
+    stopped = terminal.type("runs", "stop", run, "--reason", "A test.")
+    assert "Stopped; what was done stays." in stopped.out
+    assert f"make good what was done amends runs compensate {run}\n" in stopped.out
+    assert terminal.type("runs", "watch", run).code == 1
+    refused = terminal.type("runs", "rerun", run)
+    assert refused.code == 2
+    assert f"make them good first (amends runs compensate {run})" in refused.err
+    cleaned = terminal.type("runs", "compensate", run)
+    assert (cleaned.code, "Compensated; nothing stands." in cleaned.out) == (0, True)
+    assert run_id(cleaned.out) != run
+
+
+def test_what_failed_before_anything_was_done_can_be_started_anew(terminal: Terminal) -> None:
+    said = terminal.type("run", "failing", "--key", "K-1", "-i", "id=none")
+    run = run_id(said.out)
+    assert said.code == 1
+    assert "failed: nothing had been done, so nothing is to be made good" in said.out
+    assert terminal.type("run", "failing", "--key", "K-1", "-i", "id=none").out.startswith(f"Run {run} has this key")
+    again = terminal.type("runs", "rerun", run)
+    assert again.code == 1
+    assert run_id(again.out) != run
+    assert "K-1 (run again, 1)" in terminal.type("runs", "show", run_id(again.out)).out
+
+
+def test_pausing_and_going_on(terminal: Terminal) -> None:
+    said = terminal.type("run", "slow", "--detach")
+    run = run_id(said.out)
+    assert (said.code, said.out.splitlines()[1]) == (0, "It goes on with `amends serve` or the next command.")
+    paused = terminal.type("runs", "pause", run, "--reason", "Stocktaking.")
+    assert "person:me pauses it. Stocktaking." in paused.out
+    assert terminal.type("runs", "watch", run).code == 4
+    twice = terminal.type("runs", "pause", run)
+    assert (twice.code, "is paused already" in twice.err) == (2, True)
+    shown = terminal.type("runs", "show", run).out
+    assert f"amends runs resume {run}" in shown
+
+
+def test_settling_needs_a_clear_word(terminal: Terminal) -> None:
+    run = run_id(terminal.type("run", "asking", "-i", "number=9").out)
+    neither = terminal.type("runs", "settle", run, "note")
+    assert neither.err == "amends: say either --happened or --did-not: nobody else can know it\n"
+    both = terminal.type("runs", "settle", run, "note", "--happened", "--did-not")
+    assert both.code == 2
+    fields = terminal.type("runs", "settle", run, "note", "id=1", "--did-not")
+    assert fields.err == "amends: what did not happen has no answer: leave the fields out\n"
+
+
+def test_inputs_from_a_file_and_from_standard_input(terminal: Terminal) -> None:
+    file = terminal.folder / "in.json"
+    file.write_text('{"number": "20", "lines": [{"sku": "A", "qty": 2}]}', encoding="utf-8")
+    assert terminal.type("run", "asking", "--inputs", str(file), "--draft", "--json").code == 3
+    said = amends("run", "asking", "--inputs", "-", "--json", folder=terminal.folder, given='{"number": "21"}')
+    assert (said.code, json.loads(said.out)["run_key"]) == (3, "21")
+    file.write_text('{"number": \n nonsense', encoding="utf-8")
+    said = terminal.type("run", "asking", "--inputs", str(file))
+    assert (said.code, said.err.splitlines()[1]) == (2, f"  {file}: line 2 is not JSON.")
+
+
+# --- two processes ----------------------------------------------------------------------------------------------------------
+
+
+def test_serve_drives_what_other_commands_ask_for(terminal: Terminal) -> None:
+    folder = terminal.folder
+    with Running("serve", folder=folder) as serving:
+        assert serving.first == f"Amends drives shop ({folder}); 0 runs have not ended. Ctrl-C ends it."
+        second = terminal.type("serve")
+        assert (second.code, second.err.count("\n")) == (2, 1)
+        assert f"process {serving.process.pid}" in second.err
+        said = amends("run", "asking", "-i", "number=30", folder=folder)
+        run = run_id(said.out)
+        assert said.code == 3
+        doctor = terminal.type("doctor")
+        assert f"process {serving.process.pid} drives the project and answers" in doctor.out
+        answered = terminal.type("handoffs", "resolve", run, "close")
+        assert (answered.code, "Closed by a person." in answered.out) == (0, True)
+        wrong = terminal.type("runs", "resume", run)
+        assert wrong.code == 2
+        bad = terminal.type("run", "asking", "-i", "nummer=1")
+        assert (bad.code, "the inputs do not fit the flow" in bad.err) == (2, True)
+        ended = serving.end()
+    assert (ended.code, ended.out) == (0, "Stopped. Runs that have not ended go on with the next start.\n")
+    assert terminal.type("log", "verify").code == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_stops_watching_is_told_where_the_run_is(number: int, terminal: Terminal) -> None:
+    with Running("run", "slow", folder=terminal.folder) as running:
+        run = run_id(running.first)
+        for _ in range(100):
+            if terminal.type("runs", "list").out.find("waiting") > 0:
+                break
+            time.sleep(0.05)
+        said = running.end(number)
+    assert said.code == 130
+    assert f"See it with `amends runs show {run}`" in said.err
+    shown = json.loads(terminal.type("runs", "show", run, "--json").out)
+    assert (shown["status"], [effect["became"] for effect in shown["effects"]]) == ("waiting", ["stands for now"])
+    assert terminal.type("runs", "stop", run, "--compensate").code == 0
+
+
+# --- the rest -----------------------------------------------------------------------------------------------------------
+
+
+def test_evidence_of_a_run(terminal: Terminal) -> None:
+    run = run_id(terminal.type("run", "asking", "-i", "number=40").out)
+    told = json.loads(terminal.type("log", "export", run).out)
+    assert (told["run"]["run_id"], len(told["log"])) == (run, told["run"]["seq"])
+    file = terminal.folder / "evidence.json"
+    said = terminal.type("log", "export", run, "--to", str(file))
+    assert said.out == f"The evidence of run {run} stands in {file}: {len(told['log'])} entries.\n"
+    assert json.loads(file.read_text(encoding="utf-8")) == told
+    assert terminal.type("log", "export", run, "--to", str(file)).err == (
+        f"amends: {file} is there already; name another file\n"
+    )
+
+
+def test_a_log_that_was_changed_is_found(terminal: Terminal) -> None:
+    run = run_id(terminal.type("run", "asking", "-i", "number=41").out)
+    database = sqlite3.connect(terminal.folder / ".amends" / "amends.db")
+    with database:
+        database.execute("UPDATE log SET at = at + 1 WHERE seq = 2")
+    database.close()
+    said = terminal.type("log", "verify")
+    assert said.code == 1
+    assert said.out.startswith(f"run {run}, entry 2: ")
+    assert json.loads(terminal.type("log", "verify", "--json").out)["holds"] is False
+
+
+def test_secrets_are_named_and_never_shown(terminal: Terminal) -> None:
+    connections = terminal.folder / "connections.yaml"
+    connections.write_text(
+        "mail: { connector: email, host: mail.example.test, port: 587, user: ops, password: { secret: MAIL_PASSWORD }, "
+        'from: "Ops <ops@example.test>" }\n',
+        encoding="utf-8",
+    )
+    assert terminal.type("secrets", "check").code == 1
+    listed = terminal.type("secrets", "list")
+    assert re.search(r"MAIL_PASSWORD +mail +MISSING", listed.out)
+    assert terminal.type("doctor").code == 1
+    (terminal.folder / ".env").write_text("MAIL_PASSWORD=hunter2-and-more\nOTHER=something\n", encoding="utf-8")
+    said = terminal.type("secrets", "check")
+    assert (said.code, said.out) == (0, "1 secret named, none is missing.\n")
+    listed = terminal.type("secrets", "list")
+    assert re.search(r"OTHER +nothing names it +set", listed.out)
+    assert "hunter2" not in listed.out + said.out + terminal.type("secrets", "list", "--json").out
+
+
+def test_lists_for_people_and_for_machines(terminal: Terminal) -> None:
+    assert "asking      live   A note is made, a person looks at it" in terminal.type("flows", "list").out
+    told = json.loads(terminal.type("flows", "list", "--json").out)
+    assert [each["flow"] for each in told] == ["asking", "failing", "first_flow", "slow"]
+    assert all(each["is_fit_to_run"] for each in told)
+    assert re.search(r"records +Our own tables", terminal.type("connectors", "list").out)
+    shown = json.loads(terminal.type("connectors", "show", "records", "--json").out)
+    assert shown["actions"]["create"]["undo"]["action"] == "delete"
+    assert "undone by delete" in terminal.type("connectors", "show", "records").out
+    assert "email" in [each["connector"] for each in json.loads(terminal.type("connectors", "list", "--json").out)]
+    levels = {each["about"]: each["level"] for each in json.loads(terminal.type("doctor", "--json").out)}
+    assert (levels["python"], levels["folder"], levels["files"]) == ("ok", "ok", "ok")
+    said = terminal.type("schema", "write", str(terminal.folder / "made"))
+    assert str(terminal.folder / "made" / "flow.schema.json") in said.out.splitlines()
+
+
+def test_runs_are_filtered_and_paged(terminal: Terminal) -> None:
+    for number in range(3):
+        terminal.type("run", "asking", "-i", f"number=5{number}", "--draft")
+    terminal.type("run", "slow", "--detach")
+    assert len(json.loads(terminal.type("runs", "list", "--flow", "asking", "--json").out)) == 3
+    assert len(json.loads(terminal.type("runs", "list", "--status", "needs_person", "--json").out)) == 3
+    first = json.loads(terminal.type("runs", "list", "--limit", "2", "--json").out)
+    rest = json.loads(terminal.type("runs", "list", "--before", first[-1]["run"], "--json").out)
+    assert len({each["run"] for each in first + rest}) == 4
+    assert "There may be more: amends runs list --before" in terminal.type("runs", "list", "--limit", "2").out
+    assert terminal.type("runs", "list", "--flow", "nothing").out == "There are no such runs.\n"
+
+
+def test_colours_are_for_terminals_and_can_be_refused(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_id(terminal.type("run", "asking", "-i", "number=60").out)
+    coloured = re.compile("\x1b\\[[0-9;]*3[0-7]")
+    assert "\x1b" not in terminal.type("runs", "show", run).out
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert coloured.search(terminal.type("runs", "show", run).out)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not coloured.search(terminal.type("runs", "show", run).out)
+
+
+def test_a_pipe_that_is_closed_early_is_no_defect(terminal: Terminal) -> None:
+    typed = subprocess.Popen(
+        [*PROGRAM, "connectors", "show", "http"], cwd=terminal.folder, env=environment(), stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert typed.stdout is not None
+    assert typed.stderr is not None
+    with typed, typed.stderr:
+        typed.stdout.close()
+        assert typed.stderr.read() == b""
+
+
+def test_times_are_shown_in_the_readers_zone(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_id(terminal.type("run", "slow", "--detach").out)
+    (terminal.folder / "amends.yaml").write_text("project: shop\nzone: Asia/Tokyo\n", encoding="utf-8")
+    assert re.search(r"Started   .{19} \+09:00", terminal.type("runs", "show", run).out)
+    (terminal.folder / "amends.yaml").write_text("project: shop\n", encoding="utf-8")
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    assert re.search(r"Started   .{19} \+05:30", terminal.type("runs", "show", run).out)
