@@ -40,6 +40,16 @@ def settle_open(bundle: Bundle, state: State, now: int, *, with_undo: bool) -> t
     return tuple(commands)
 
 
+def hand_failed_off(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
+    """Every compensation that gave up is put before a person."""
+    asked = {handoff.step for handoff in state.open_handoffs if handoff.kind == "compensation_failed"}
+    for path, undo in state.undo.items():
+        if undo.status == "failed" and path not in asked:
+            step = bundle.steps[path]
+            return (_hand_off(state, step, "compensation_failed", undo.summary, FAILED_CHOICES, now),)
+    return ()
+
+
 def _unsettled_paths(state: State, purpose: str) -> list[str]:
     paths = dict.fromkeys(name[0] for name, call in state.calls.items() if name[1] == purpose and call.is_unsettled)
     return [path for path in paths if purpose == "do" or not _has_ended_for_good(state, path)]
@@ -176,10 +186,7 @@ def _undo(undoing: _Undoing, *, is_closed: bool = False) -> tuple[Command, ...]:
         return done.commands
     worst = next(iter(done.ended.values()))
     summary = worst.summary or "It gave up."
-    return (
-        Record(event=e.CompensationFailed(at=now, step=step.id, kind=worst.kind, summary=summary)),
-        _hand_off(state, step, "compensation_failed", summary, FAILED_CHOICES, now),
-    )
+    return (Record(event=e.CompensationFailed(at=now, step=step.id, kind=worst.kind, summary=summary)),)
 
 
 def _is_adopted(state: State, path: str) -> bool:

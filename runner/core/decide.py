@@ -13,6 +13,7 @@ from runner.core.closing import (
     all_have_ended,
     compensate,
     finish,
+    hand_failed_off,
     is_settling,
     settle_open,
 )
@@ -131,6 +132,9 @@ def _succeed(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
 
 def _closing(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
     is_stopping = state.stops_here
+    failed = () if is_stopping else hand_failed_off(bundle, state, now)
+    if failed:
+        return failed
     settling = () if state.is_taken_over else settle_open(bundle, state, now, with_undo=is_stopping)
     facts = tuple(command for command in settling if isinstance(command, Record))
     if facts:

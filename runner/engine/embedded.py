@@ -116,8 +116,8 @@ class Embedded:
             _, late = await asyncio.wait([asyncio.create_task(self.rest(run)) for run in self._driving], timeout=grace)
             for waiter in late:
                 waiter.cancel()
-        for task in self._background:
-            task.cancel()
+        for worker in self._background:
+            worker.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
 
     def wake(self, run: str) -> None:
@@ -181,15 +181,16 @@ class Embedded:
             self._alarm.set()
 
     async def _take_over(self, run: str) -> None:
-        """Attempts of an engine that is gone get their outcome: unknown."""
-        state = self._read(run).state
-        for (path, purpose, part), call in state.calls.items():
-            if call.is_open and call.fence < self._fence:
-                lost = taken_over(path, purpose, part, call.generation, call.attempt, self._now(state))
-                try:
-                    await self._store.report(run, lost)
-                except AlreadyReported:
-                    continue
+        """Attempts of an engine that is gone get their outcome."""
+        driven = self._read(run)
+        for name, call in driven.state.calls.items():
+            if not call.is_open or call.fence >= self._fence:
+                continue
+            is_own = driven.bundle.actions[call.action].own
+            try:
+                await self._store.report(run, taken_over(name, call, self._now(driven.state), is_own=is_own))
+            except AlreadyReported:
+                continue
 
     # -- driving one run --
 
@@ -211,8 +212,8 @@ class Embedded:
                     break
                 reported = await self._outcomes(driven) if answered is None else answered
         finally:
-            for task in driven.calls:
-                task.cancel()
+            for call in driven.calls:
+                call.cancel()
         self._set_alarm(columns_of(driven.state).wake_at)
 
     async def _turn(self, driven: _Driven, reported: tuple[e.Event, ...]) -> Turn:
@@ -339,8 +340,8 @@ class Embedded:
         try:
             done, _ = await asyncio.wait(driven.calls, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            for task in driven.calls:
-                task.cancel()
+            for call in driven.calls:
+                call.cancel()
             await asyncio.wait(driven.calls)
             await self._report(driven, self._facts(driven, set(driven.calls)))
             raise
@@ -348,5 +349,5 @@ class Embedded:
 
     def _facts(self, driven: _Driven, done: set[asyncio.Task[Outcome]]) -> tuple[e.Event, ...]:
         at = self._now(driven.state)
-        finished = [task for task in driven.calls if task in done]
-        return tuple(outcome_event(driven.calls.pop(task), task.result(), at) for task in finished)
+        finished = [call for call in driven.calls if call in done]
+        return tuple(outcome_event(driven.calls.pop(call), call.result(), at) for call in finished)

@@ -7,6 +7,7 @@ from typing import cast
 
 from runner.contract import Connector, Outcome, Purpose, Request
 from runner.core import events as e
+from runner.core.state import Call, CallName
 
 LATEST_START = 2_000
 """ms between the intent and the first byte; past it the call is not sent."""
@@ -50,9 +51,19 @@ def outcome_event(intent: e.CallIntended, outcome: Outcome, at: int) -> e.Outcom
     )  # fmt: skip
 
 
-def taken_over(path: str, purpose: str, part: int, generation: int, attempt: int, at: int) -> e.CallUnknown:
-    """The outcome of an attempt whose engine is gone: a byte may have left, nobody knows."""
+def taken_over(call: CallName, found: Call, at: int, *, is_own: bool) -> e.OutcomeEvent:
+    """The outcome of an attempt whose engine is gone: a byte may have left, nobody knows.
+
+    An action on our own tables (`is_own`) would have been recorded in the transaction that did it, so it was not done.
+    """
+    path, purpose, part = call
+    if is_own:
+        return e.CallNotSent(
+            at=at, step=path, purpose=purpose, part=part, generation=found.generation, attempt=found.attempt,
+            reason="interrupted", summary="The engine was stopped before it was done.",
+        )  # fmt: skip
     return e.CallUnknown(
-        at=at, step=path, purpose=purpose, part=part, generation=generation, attempt=attempt, reason="interrupted",
-        summary="The engine that made this call was stopped before its answer was recorded.", take_over=True,
+        at=at, step=path, purpose=purpose, part=part, generation=found.generation, attempt=found.attempt,
+        reason="interrupted", take_over=True,
+        summary="The engine that made this call was stopped before its answer was recorded.",
     )  # fmt: skip

@@ -46,8 +46,7 @@ class Killer:
 def label(event: Event) -> str:
     """A fact as part of a point's name."""
     words = [type(event).__name__, event.step, getattr(event, "purpose", ""), getattr(event, "timer", "")]
-    part = getattr(event, "part", 0)
-    return " ".join(word for word in (*words, str(part) if part else "") if word)
+    return " ".join(word for word in words if word)
 
 
 class KillingStore:

@@ -60,14 +60,14 @@ def _against_receivers(events: Sequence[e.Event], receivers: Receivers) -> list[
             found.append(f"an orphan: {times} effects of {key}, which no intent names")
         elif times > 1:
             found.append(f"{times} effects of {intended[key].step} {intended[key].purpose} ({intended[key].action})")
-    applied = {event.call + (event.generation,) for event in events if isinstance(event, e.CallApplied)}
+    applied = {(*event.call, event.generation) for event in events if isinstance(event, e.CallApplied)}
     settled = {
-        event.call + (event.generation,)
+        (*event.call, event.generation)
         for event in events
         if isinstance(event, e.CallSettled) and event.result == "applied"
     }
     for key, intent in intended.items():
-        said = intent.call + (intent.generation,) in applied | settled
+        said = (*intent.call, intent.generation) in applied | settled
         if intent.action.startswith(("service.", "mail.")) and said != (truth[key] > 0):
             found.append(f"{intent.step} {intent.purpose}: the log says {said}, the receiver {truth[key]} effects")
     return found
@@ -89,7 +89,7 @@ def _order(events: Sequence[e.Event]) -> list[str]:
             starts[event.step] = max(starts.get(event.step, 0), event.start_no)
             if is_closed:
                 found.append(f"a forward intent of {event.step} after ForwardClosed")
-        if event.purpose == "undo" and event.step in starts and (not undone or undone[-1] != starts[event.step]):
+        if event.purpose == "undo" and starts[event.step] not in undone:
             undone.append(starts[event.step])
         if event.action in ONCE:
             sent[event.step, event.purpose, event.part, event.generation] += 1

@@ -84,7 +84,7 @@ steps:
     do: records.create
     with: { collection: cases, name: "${{ inputs.name }}" }
     compensate: cancel
-  - { id: nap, wait: 1 s }
+  - { id: nap, wait: { until: "${{ now() }}" } }
   - id: once
     do: service.once
     unattended: It only counts.

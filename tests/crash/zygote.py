@@ -23,6 +23,7 @@ from runner.engine.starting import Wish
 from runner.language.bundle import Bundle
 from runner.language.project import Project
 from runner.people.operations import Order
+from runner.store import sql
 from runner.store.lock import EngineLock
 from tests.crash.killer import Killer, KillingConnector, KillingStore
 
@@ -31,7 +32,7 @@ PATIENCE = 20.0
 
 def install(killer: Killer) -> None:
     """Puts the points around this process's store and connectors."""
-    open_store, connector = app.open_store, app.ProjectOutside.connector
+    open_store, connector = sql.open_store, app.ProjectOutside.connector
 
     def opened(*args: Any, **kwargs: Any) -> Any:
         return KillingStore(open_store(*args, **kwargs), killer)
@@ -39,17 +40,17 @@ def install(killer: Killer) -> None:
     def connected(self: Any, bundle: Bundle, connection: str) -> Connector:
         return KillingConnector(connector(self, bundle, connection), killer)
 
-    app.open_store = opened
+    setattr(app, "open_store", opened)  # noqa: B010 - the name that the app looks up
     app.ProjectOutside.connector = connected  # type: ignore[method-assign]
 
 
-async def drive(command: dict[str, Any]) -> None:
+async def drive(command: dict[str, Any], project: Project, bundle: Bundle) -> None:
     """Starts the run (or joins it), answers what a person is asked by what the receivers' ledgers say, to the end."""
-    folder = Path(command["folder"])
-    driver = app.OwnDriver(Project.open(folder), MachineClock(), EngineLock(folder))
+    folder = project.folder
+    driver = app.OwnDriver(project, MachineClock(), EngineLock(folder))
     async with driver.running():
         wish = Wish(given={"name": command["case"]}, key=command["case"], starter="person:me")
-        started = await driver.start("every", wish)
+        started = await driver.start_bundle(bundle, wish)
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             view = await driver.follow(started.run, lambda: None, patience=5_000)
@@ -96,25 +97,27 @@ def ledger(port: int) -> dict[str, Any]:
         return found
 
 
-def case(command: dict[str, Any]) -> None:
+def case(command: dict[str, Any], project: Project, bundle: Bundle) -> None:
     """One child: with a point to die at, or to the end."""
     trace = Path(command["trace"]) if command.get("trace") else None
     install(Killer(target=command.get("target", ""), nth=command.get("nth", 1), trace=trace))
-    asyncio.run(drive(command))
+    asyncio.run(drive(command, project, bundle))
 
 
 def main() -> None:
-    """Reads commands until the end of input."""
+    """Reads commands until the end of input. The flow is read once, before the first fork."""
+    project = Project.open(sys.argv[1])
+    bundle = project.bundle("every")
     for line in sys.stdin:
         command = json.loads(line)
         child = os.fork()
         if child == 0:
             code = 1
             try:
-                case(command)
+                case(command, project, bundle)
                 code = 0
-            except BaseException:
-                Path(command["folder"], "child.err").write_text(traceback.format_exc())
+            except BaseException:  # noqa: BLE001 - the child tells, whatever it was
+                Path(project.folder, "child.err").write_text(traceback.format_exc())
             finally:
                 os._exit(code)
         _, status = os.waitpid(child, 0)
