@@ -100,8 +100,9 @@ def tell_next(folder: Path, views: list[RunView]) -> None:
     ]
     if waiting is not None:
         lines += [
-            f"Run {waiting.run} waits for you: did the mail arrive? Look into {SERVERS}/mails. To let it go on,",
-            "  amends demo . --servers                    in a second terminal: the servers again",
+            f"Run {waiting.run} waits for you: did the mail arrive? {SERVERS}/mails tells.",
+            "To let it go on, start the servers again in a second terminal, then answer:",
+            "  amends demo . --servers",
             f"  amends runs settle {waiting.run} {waiting.at_step} --happened",
         ]
     page.say(*lines)

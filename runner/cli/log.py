@@ -24,10 +24,9 @@ def verify(
         if not place.has_log(amends):
             page.say_json({"holds": True, "faults": []}) if as_json else page.say("There are no runs yet.")
             return
-        name = amends.store.run(run).run if run else ""
-        faults = amends.store.verify(name)
-        runs = [name] if name else place.every_run(amends)
-        entries = sum(amends.store.log_end(each).seq for each in runs)
+        runs = [amends.store.run(run)] if run else place.every_run(amends)
+        faults = amends.store.verify(runs[0].run if run else "")
+        entries = sum(view.seq for view in runs)
         if as_json:
             page.say_json(
                 {

@@ -105,11 +105,11 @@ def has_log(amends: Amends) -> bool:
         return False
 
 
-def every_run(amends: Amends) -> list[str]:
-    """The ids of all runs, newest first."""
-    found: list[str] = []
+def every_run(amends: Amends) -> list[RunView]:
+    """All runs, newest first."""
+    found: list[RunView] = []
     while True:
-        some = amends.store.runs(RunFilter(before=found[-1] if found else "", limit=PAGE))
-        found += [view.run for view in some]
+        some = amends.store.runs(RunFilter(before=found[-1].run if found else "", limit=PAGE))
+        found += some
         if len(some) < PAGE:
             return found

@@ -204,10 +204,19 @@ def became(story: Story, effect: EffectView) -> str:
 
 def standing(story: Story) -> list[str]:
     """What stands outside, as `step (id)`."""
+    return _named(story, "pending", "stands")
+
+
+def in_hand(story: Story) -> list[str]:
+    """What a person has settled or taken over."""
+    return _named(story, "by_hand")
+
+
+def _named(story: Story, *dispositions: str) -> list[str]:
     return [
         f"{effect.path} ({words.shown_id(effect.external_id)})" if effect.external_id else effect.path
         for effect in story.effects
-        if effect.disposition in ("pending", "stands")
+        if effect.disposition in dispositions
     ]
 
 
@@ -223,9 +232,12 @@ def ending(story: Story) -> Iterator[RenderableType]:
     """What stands, what is not known, what can be done now; a draft says so last of all."""
     status = story.view.status
     if status not in (*ENDED_WELL, "failed", "compensated"):
-        stands, doubts = standing(story), unknown(story.state)
+        stands, by_hand, doubts = standing(story), in_hand(story), unknown(story.state)
         yield Text()
-        yield Text(f"Stands now: {', '.join(stands) or 'nothing'}.")
+        if by_hand:
+            yield Text(f"By hand:    {', '.join(by_hand)}.")
+        if stands or not by_hand:
+            yield Text(f"Stands now: {', '.join(stands) or 'nothing'}.")
         if doubts:
             yield Text(f"Not known:  {', '.join(doubts)}.", style="yellow")
     for handoff in story.state.open_handoffs if is_asked(story) else ():

@@ -109,6 +109,9 @@ PLAYS: dict[str, Callable[[], Play]] = {
         script={**DECLINED, ("task", "undo"): [refused("The to-do is locked.")]},
         orders=[me("take_over", reason="I ask Tom to close it.")],
     ),
+    "taken_over_in_doubt": lambda: demo(
+        script={("welcome", "do"): [unknown()]}, orders=[me("take_over", reason="I write to her myself.")]
+    ),
     "drafted": lambda: demo(mode="draft"),
     "waiting": lambda: small(until=START + MINUTE),
     "asked_by_flow": small,
