@@ -131,12 +131,16 @@ class NewRun:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Started:
-    """The run that now stands for the business event. `joined`: it was there before, its status is told."""
+    """The run that now stands for the business event. `joined`: it was there before, its status is told.
+
+    `end` is where a new run's log stands; None for one that was joined.
+    """
 
     run: str
     joined: bool
     status: str
     rerun: int
+    end: LogEnd | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

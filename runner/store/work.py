@@ -283,8 +283,8 @@ class StartWork(Work):
         if answer is not None:
             self._keep_receipt(batch, answer.run)
             return answer
-        self._begin(batch)
-        return Started(run=new.run, joined=False, status="queued", rerun=new.rerun)
+        end = self._begin(batch)
+        return Started(run=new.run, joined=False, status="queued", rerun=new.rerun, end=end)
 
     def _by_receipt(self, connection: Connection) -> Started | RunKeyConflict | None:
         """The same delivery again: always the run that it led to."""
@@ -336,7 +336,7 @@ class StartWork(Work):
             return
         batch.receipt_rows.append((*self.new.receipt, self.new.inputs_digest, run, batch.now))
 
-    def _begin(self, batch: Batch) -> None:
+    def _begin(self, batch: Batch) -> LogEnd:
         new = self.new
         head = Head(
             run=new.run, was=0, seq=0, hash=first_hash(new.run), record=new.record, indexed=("queued", None, None, "")
@@ -355,6 +355,7 @@ class StartWork(Work):
             "commit_no": batch.site.commit_no + 1,
         }  # fmt: skip
         batch.run_rows.append(tuple(row[column.name] for column in runs.c))
+        return end
 
 
 def explain(work: Work, connection: Connection) -> AmendsError:

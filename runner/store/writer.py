@@ -21,7 +21,7 @@ from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError
 
 from runner.clock import MINUTE, SECOND, Clock
 from runner.core.events import Checkpoint
-from runner.errors import AmendsError, EngineBusy, StoreError, StoreUnwritable
+from runner.errors import AmendsError, EngineBusy, SequenceConflict, StoreError, StoreUnwritable
 from runner.store.anchor import Anchor, reserved, write_anchor
 from runner.store.batch import Batch, Head, Moved, Site, Statements
 from runner.store.log import encode
@@ -155,13 +155,7 @@ class Writer:
     def _commit_group(self, group: list[_Waiting]) -> None:
         """Sets every answer; never raises."""
         try:
-            try:
-                self._transact(group, self._plan_together)
-            except StoreError:
-                raise
-            except Exception as refused:
-                if _spoils_everything(refused):
-                    raise
+            if not self._commit_together(group):
                 self._heads.clear()
                 self._transact(group, self._plan_alone)
         except DBAPIError as error:
@@ -175,6 +169,18 @@ class Writer:
         except Exception as error:
             log.exception("a group of %d writes failed", len(group))
             self._fail(group, StoreError(f"a write failed inside the store ({type(error).__name__}); nothing was kept"))
+
+    def _commit_together(self, group: list[_Waiting]) -> bool:
+        """The quick way. False: one of the works does not fit, and nothing was written."""
+        try:
+            self._transact(group, self._plan_together)
+        except StoreError:
+            raise
+        except Exception as refused:
+            if _spoils_everything(refused):
+                raise
+            return False
+        return True
 
     def _fail(self, group: list[_Waiting], error: AmendsError) -> None:
         self._drop_connection()
@@ -220,17 +226,25 @@ class Writer:
         whole = self._batch(connection, [], self.site)
         for waiting in group:
             batch = self._batch(connection, [waiting.work], whole.site)
+            refused: Exception | None = None
             point = connection.begin_nested()
             try:
                 waiting.answer = waiting.work.plan(batch)
                 batch.write()
                 point.commit()
-            except Exception as refused:
-                if _spoils_everything(refused):
+            except Exception as error:
+                if _spoils_everything(error):
                     raise
+                refused = error
+            if refused is not None:
                 point.rollback()
-                plain = isinstance(refused, Moved | DBAPIError)
-                waiting.answer = explain(waiting.work, connection) if plain else refused
+                if isinstance(refused, Moved):
+                    refused = SequenceConflict(
+                        "the log moved on while it was written to; read it again and decide again"
+                    )
+                elif isinstance(refused, DBAPIError):
+                    refused = explain(waiting.work, connection)
+                waiting.answer = refused
                 continue
             whole.site = batch.site
             whole.heads |= batch.heads
