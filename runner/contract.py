@@ -191,9 +191,12 @@ class Tools(Protocol):
         """The bytes of a stored file. Raises `NotFound`."""
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
 def canonical(value: Json) -> bytes:
     """The one byte form of a JSON value: sorted keys, no spaces, UTF-8, no NaN. Raises ValueError."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    return _CANONICAL.encode(value).encode()
 
 
 def digest(value: Json) -> str:

@@ -6,14 +6,14 @@ A step's call is one, or one per part where the action fans out. `CallPlan` says
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from runner.contract import Action, Json, Purpose, Retry
 from runner.core import events as e
 from runner.core.commands import Command, Record, Send
 from runner.core.keys import make_key, name_key
 from runner.core.retry import READS, Move, next_move
-from runner.core.state import Call, HandOff, State
+from runner.core.state import Call, HandOff, State, replace
 
 UNKNOWN_CHOICES: tuple[str, ...] = ("happened", "did_not", "compensate", "take_over")
 UNKNOWN_CHOICES_UNDO = ("happened", "did_not", "done", "stands", "take_over")

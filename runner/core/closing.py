@@ -13,7 +13,7 @@ from runner.core.commands import Command, Record
 from runner.core.forward import action_input, plan_of
 from runner.core.names import names_in_reach
 from runner.core.retry import policy
-from runner.core.state import State, StepState
+from runner.core.state import State, StepState, UndoState
 from runner.errors import EvaluationError
 from runner.language.bundle import Bundle
 from runner.language.expressions import evaluate
@@ -30,7 +30,7 @@ def settle_open(bundle: Bundle, state: State, now: int, *, with_undo: bool) -> t
     """
     commands: list[Command] = []
     for path in _unsettled_paths(state, "do"):
-        if is_let_go(state, path) and _rest_remains(state):
+        if not state.stops_here and is_let_go(state, path) and _rest_remains(state):
             continue
         plan = plan_of(bundle, state, bundle.steps[path], now, is_closed=True)
         commands.extend(progress(state, plan, now).commands)
@@ -97,26 +97,32 @@ def applied_paths(state: State) -> list[str]:
     return sorted(newest, key=lambda path: -newest[path])
 
 
-def compensate(bundle: Bundle, state: State, now: int) -> tuple[Command, ...] | None:
-    """The next thing to do about the applied effects; None when everything was begun and nothing moves.
+def compensate(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
+    """The next thing to do about the applied effects; nothing when all were begun and none can move now.
 
-    Starts are ordered; a question to a person holds nothing, except an unsettled outcome: it holds what is older.
+    Starts are ordered, newest first: what is under way, in doubt, or has failed under `if_one_fails: stop` holds what
+    is older, unless that was begun already. A question to a person holds nothing.
     """
+    is_held = False
     for path in applied_paths(state):
         if _is_unsettled(state, path):
-            if is_let_go(state, path):
-                continue
-            return None
-        undo = state.undo.get(path)
-        if undo is None or undo.status == "open":
-            return _undo_step(bundle, state, path, now)
-        if undo.status == "failed" and bundle.flow.on_failure.if_one_fails == "stop":
-            return None
-        if undo.status == "handed_off" and _is_in_doubt(state, path):
-            others = _undo_step(bundle, state, path, now)
-            if others or _is_moving(state, path):
-                return others
-    return None
+            is_held = is_held or not is_let_go(state, path)
+            continue
+        undo = state.undo.get(path, UndoState())
+        if undo.status == "failed":
+            is_held = is_held or bundle.flow.on_failure.if_one_fails == "stop"
+        is_open = undo.status == "open" or (undo.status == "handed_off" and _is_in_doubt(state, path))
+        if not is_open or (is_held and not _has_begun(state, path)):
+            continue
+        commands = _undo_step(bundle, state, path, now)
+        if commands:
+            return commands
+        is_held = is_held or _is_moving(state, path)
+    return ()
+
+
+def _has_begun(state: State, path: str) -> bool:
+    return any(name[:2] == (path, "undo") for name in state.calls)
 
 
 def _undo_step(bundle: Bundle, state: State, path: str, now: int) -> tuple[Command, ...]:

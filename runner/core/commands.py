@@ -16,7 +16,7 @@ class Record:
     event: Event
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Send:
     """Make this attempt of this call: prepare the request (or take the frozen one), commit the intent, send.
 

@@ -141,15 +141,13 @@ def _closing(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
         return facts[:1]
     if any(call.is_open for call in state.calls.values()):
         is_begun = state.root.has_begun and not is_stopping
-        return settling + (compensate(bundle, state, now) or ()) if is_begun else settling
+        return settling + compensate(bundle, state, now) if is_begun else settling
     if is_stopping:
         return settling if settling or is_settling(state) else finish(state, now)
     if not state.root.has_begun:
         return (Record(event=e.CompensationBegun(at=now)),)
-    undoing = compensate(bundle, state, now)
-    if undoing is not None:
-        return undoing if any(isinstance(command, Record) for command in undoing) else settling + undoing
-    return settling if settling or not all_have_ended(state) else finish(state, now)
+    commands = settling + compensate(bundle, state, now)
+    return commands if commands or not all_have_ended(state) else finish(state, now)
 
 
 def fail_request(bundle: Bundle, state: State, send: Send, summary: str, now: int) -> e.Event:

@@ -155,7 +155,7 @@ def _call_intended(state: State, event: e.CallIntended) -> State:
     call = replace(
         call, attempt=event.attempt, tries=1 if asked_anew else call.tries + 1, is_open=True, fence=event.fence,
         intended_at=event.at, intended_seq=state.seq + 1, limit=event.limit, last="", reason="", summary="",
-        retry_after=None, take_over=False, settled="", due=None, due_for="", fired="", renew=False, count=None,
+        retry_after=None, settled="", due=None, due_for="", fired="", renew=False, count=None,
     )  # fmt: skip
     state = replace(set_call(state, event, call), held_by="", held_for="")
     if event.start_no >= state.next_start:
@@ -219,7 +219,7 @@ def _call_not_sent(state: State, event: e.CallNotSent) -> State:
 def _call_unknown(state: State, event: e.CallUnknown) -> State:
     return _close_attempt(
         state, event, last="unknown", reason=event.reason, summary=event.summary, retry_after=event.retry_after,
-        take_over=event.take_over, may_have_happened=True,
+        take_over=event.take_over or state.calls[event.call].take_over, may_have_happened=True,
     )[0]  # fmt: skip
 
 

@@ -80,7 +80,7 @@ def next_move(call: Call, action: Action, retry: Retry, *, now: int, can_look_up
     if call.fired == "lookup":
         return LOOK_UP
     if call.settled == "not_applied":
-        return _after_not_applied(call, retry, is_closed=is_closed)
+        return _after_not_applied(call, action, retry, now=now, can_look_up=can_look_up, is_closed=is_closed)
     if call.last == "unknown":
         return _after_unknown(call, action, retry, now=now, can_look_up=can_look_up, is_closed=is_closed)
     return _after_no(call, action, retry, now=now, can_look_up=can_look_up, is_closed=is_closed)
@@ -98,9 +98,13 @@ def _after_no(call: Call, action: Action, retry: Retry, *, now: int, can_look_up
     return _end(call.last, call.summary)
 
 
-def _after_not_applied(call: Call, retry: Retry, *, is_closed: bool) -> Move:
+def _after_not_applied(
+    call: Call, action: Action, retry: Retry, *, now: int, can_look_up: bool, is_closed: bool
+) -> Move:
     if call.take_over:
         return Move(word="ask", kind="unknown", summary="The service knows nothing of it, but its sender was stopped.")
+    if call.last != "unknown":
+        return _after_no(call, action, retry, now=now, can_look_up=can_look_up, is_closed=is_closed)
     if call.tries >= retry.tries or is_closed:
         return _end("not_applied", call.summary or "The service knows nothing of it.")
     return _again(call, retry)

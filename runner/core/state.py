@@ -27,7 +27,8 @@ class Call:
 
     `tries` counts the attempts that `retry` bounds (a look-up starts anew each time it is needed), `attempt` numbers
     them in the log. `last` is the last attempt's outcome, empty while it is open. `settled` says what an unknown turned
-    out to be. `due` is a running timer; `fired` the one that has just fired. `renew`: a person raised the generation.
+    out to be. `take_over`: the sender of one of its attempts was lost. `due` is a running timer; `fired` the one that
+    has just fired. `renew`: a person raised the generation.
     """
 
     action: str

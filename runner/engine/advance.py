@@ -83,10 +83,10 @@ def _intend(bundle: Bundle, state: State, send: Send, *, now: int, fence: int, c
     )  # fmt: skip
 
 
-def append_of(turn: Turn, *, fence: int, previous_hash: str, told: State) -> Append:
+def append_of(turn: Turn, *, fence: int, previous_hash: str, told: State, columns: RunColumns) -> Append:
     """The turn as one conditional write. `told` is the state that effects and hand-offs were last written for."""
     return Append(
-        run=turn.after.run, seq=turn.before.seq, fence=fence, events=turn.events, columns=columns_of(turn.after),
+        run=turn.after.run, seq=turn.before.seq, fence=fence, events=turn.events, columns=columns,
         previous_hash=previous_hash, effects=_effect_changes(told, turn.after),
         handoffs=_handoff_changes(told, turn.after), free_record=turn.free_record,
     )  # fmt: skip

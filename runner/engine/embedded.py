@@ -21,12 +21,14 @@ from runner.engine.advance import Turn, advance, append_of, columns_of, frozen_r
 from runner.engine.perform import LATEST_START, outcome_event, perform, taken_over
 from runner.errors import SequenceConflict, StoreUnwritable
 from runner.language.bundle import Bundle
+from runner.store.artifacts import fit
 from runner.store.facts import (
     AlreadyReported,
     LogEnd,
     OwnOperation,
     RecordIsHeld,
     RunColumns,
+    Started,
     Store,
 )
 
@@ -96,6 +98,7 @@ class Embedded:
         self._background: list[asyncio.Task[None]] = []
         self._alarm = asyncio.Event()
         self._next_due: int | None = None
+        self._fresh: dict[str, tuple[State, LogEnd]] = {}
         self._is_stopping = False
         self.observers: list[Observer] = []
 
@@ -103,7 +106,7 @@ class Embedded:
 
     async def start(self) -> None:
         """Takes up what was left open, then drives until `stop`."""
-        for run in self._store.open_runs():
+        for run in self._store.unfinished():
             await self._take_over(run)
             self.wake(run)
         self._background = [asyncio.create_task(self._work()) for _ in range(self._workers)]
@@ -127,6 +130,12 @@ class Embedded:
         elif run not in self._queued:
             self._queued.add(run)
             self._ready.put_nowait(run)
+
+    def begin(self, started: Started, event: e.RunStarted) -> None:
+        """A run that was just started here: its state is known without reading."""
+        if started.end is not None and not event.continues:
+            self._fresh[started.run] = (fold(State(), event), started.end)
+        self.wake(started.run)
 
     async def rest(self, run: str) -> None:
         """Returns when nobody drives the run and nothing is queued for it."""
@@ -195,7 +204,8 @@ class Embedded:
     # -- driving one run --
 
     def _read(self, run: str) -> _Driven:
-        state, end = read_state(self._store, run)
+        known = self._fresh.pop(run) if run in self._fresh else None
+        state, end = known if known is not None else read_state(self._store, run)
         return _Driven(run=run, bundle=self._outside.bundle(state.bundle), state=state, end=end)
 
     def _now(self, state: State) -> int:
@@ -233,7 +243,7 @@ class Embedded:
                 return turn
             try:
                 driven.end = await self._store.append(
-                    append_of(turn, fence=self._fence, previous_hash=driven.end.hash, told=driven.told)
+                    append_of(turn, fence=self._fence, previous_hash=driven.end.hash, told=driven.told, columns=columns)
                 )
             except (SequenceConflict, StoreUnwritable) as refused:
                 await self._begin_again(driven, reported, refused)
@@ -283,8 +293,9 @@ class Embedded:
             return Turn(before=state, after=state, events=(), intents=())
         event = e.RunHeld(at=self._now(state), why="record", name=held.record, by_run=held.by_run)
         turn = Turn(before=state, after=fold(state, event), events=(event,), intents=())
+        columns = columns_of(turn.after)
         driven.end = await self._store.append(
-            append_of(turn, fence=self._fence, previous_hash=driven.end.hash, told=driven.told)
+            append_of(turn, fence=self._fence, previous_hash=driven.end.hash, told=driven.told, columns=columns)
         )
         driven.state, driven.told = turn.after, turn.after
         self._tell(driven.run, turn)
@@ -309,7 +320,7 @@ class Embedded:
             sending = self._send(connector, intent, request, committed)
             if is_alone:
                 outcome = await sending
-                return (outcome_event(intent, outcome, self._now(driven.state)),)
+                return (fit(outcome_event(intent, outcome, self._now(driven.state))),)
             driven.calls[asyncio.create_task(sending)] = intent
         return reported
 
@@ -350,4 +361,4 @@ class Embedded:
     def _facts(self, driven: _Driven, done: set[asyncio.Task[Outcome]]) -> tuple[e.Event, ...]:
         at = self._now(driven.state)
         finished = [call for call in driven.calls if call in done]
-        return tuple(outcome_event(driven.calls.pop(call), call.result(), at) for call in finished)
+        return tuple(fit(outcome_event(driven.calls.pop(call), call.result(), at)) for call in finished)

@@ -39,10 +39,13 @@ def new_run_id(now: int) -> str:
     return f"{day}-{''.join(secrets.choice(LETTERS) for _ in range(8))}"
 
 
-async def start_run(store: Store, bundle: Bundle, wish: Wish, *, now: int) -> Started:
-    """Starts the run or joins the one that has the key. Raises InputsInvalid, NotPossible, RunKeyConflict."""
+async def start_run(store: Store, bundle: Bundle, wish: Wish, *, now: int) -> tuple[Started, e.RunStarted]:
+    """Starts the run or joins the one that has the key: what stands now, and the RunStarted that was written for it.
+
+    Raises InputsInvalid, NotPossible, RunKeyConflict.
+    """
     run = new_run_id(now)
-    inputs = read_inputs(bundle.flow.inputs, wish.given)
+    inputs = read_inputs(bundle.flow.inputs, wish.given, zone=bundle.zone)
     trigger: dict[str, Json] = {"id": wish.key or run, "at": iso(now)}
     if wish.starter:
         trigger["by"] = wish.starter
@@ -55,13 +58,14 @@ async def start_run(store: Store, bundle: Bundle, wish: Wish, *, now: int) -> St
         run_key=run_key, rerun=wish.rerun, starter=wish.starter, inputs=inputs, trigger=trigger,
     )  # fmt: skip
     await store.keep_bundle(bundle.digest, bundle.texts)
-    return await store.start(
+    begun = await store.start(
         NewRun(
             run=run, flow=flow.id, mode=mode, run_key=run_key, rerun=wish.rerun, bundle=bundle.digest,
             title=flow.title, owner=flow.owner, record=record, inputs_digest=digest(inputs), event=started,
             receipt=(f"{wish.source}:{flow.id}:{mode}", wish.key) if wish.key else None, starter=wish.starter,
         )
     )  # fmt: skip
+    return begun, started
 
 
 def _key_part(text: str, names: Mapping[str, Json], word: str, bundle: Bundle, now: int) -> str:

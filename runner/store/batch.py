@@ -102,7 +102,7 @@ class Site:
 
 
 _MOVED = ("seq", "head", "updated_at", "commit_no")
-_TOLD = ("phase", "waiting_for", "at_step", "needs", "summary")
+_TOLD = ("phase", "waiting_for", "at_step", "needs", "summary", "decided")
 _INDEXED = ("status", "wake_at", "ended_at", "held_on")
 
 
@@ -361,7 +361,7 @@ class Batch:
             if told is None:
                 light.append(row)
             else:
-                row += (told.phase, told.waiting_for, told.at_step, told.needs, told.summary)
+                row += (told.phase, told.waiting_for, told.at_step, told.needs, told.summary, head.seq)
                 indexed = (told.status, told.wake_at, told.ended_at, head.held_on)
                 if indexed == head.indexed:
                     middle.append(row)

@@ -322,6 +322,9 @@ class Store(Protocol):
     def open_runs(self) -> Sequence[str]:
         """Ids of runs that have not ended, oldest first."""
 
+    def unfinished(self) -> Sequence[str]:
+        """Open runs that an engine left in the middle: moving, queued, or reported about and not decided since."""
+
     def due(self, now: int) -> Sequence[str]:
         """Open runs whose wake_at has come."""
 

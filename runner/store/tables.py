@@ -105,6 +105,7 @@ runs = Table(
     _long("needs"),
     _long("summary"),
     _long("held_on"),
+    _moment("decided"),
     _moment("commit_no"),
     PrimaryKeyConstraint("run_id"),
     Index("ix_runs_key", "flow", "mode", "run_key", "rerun", unique=True),

@@ -62,6 +62,8 @@ _SHOWN = (
 )  # fmt: skip
 _RUN = select(runs.c.run_id, *(runs.c[name] for name in _SHOWN), _STANDS)
 _OPEN = runs.c.ended_at.is_(None)
+MOVING = ("queued", "running", "compensating", "paused")
+"""Statuses that a call may be open in."""
 
 
 def stored_row(row: Any) -> StoredRow:
@@ -203,6 +205,12 @@ class Views:
     def open_runs(self) -> Sequence[str]:
         """Ids of runs that have not ended, oldest first."""
         return self._ids(select(runs.c.run_id).where(_OPEN).order_by(runs.c.started_at, runs.c.run_id))
+
+    def unfinished(self) -> Sequence[str]:
+        """Open runs that an engine left in the middle: moving, queued, or reported about and not decided since."""
+        moving = runs.c.status.in_(MOVING)
+        asked = select(runs.c.run_id).where(_OPEN, or_(moving, runs.c.decided != runs.c.seq))
+        return self._ids(asked.order_by(runs.c.started_at, runs.c.run_id))
 
     def due(self, now: int) -> Sequence[str]:
         """Open runs whose wake_at has come, the longest overdue first."""

@@ -352,7 +352,7 @@ class StartWork(Work):
             "seq": end.seq, "head": end.hash, "status": "queued", "phase": "forward",
             "started_at": new.event.at, "updated_at": batch.now, "ended_at": None, "wake_at": None,
             "waiting_for": "", "at_step": "", "needs": "", "summary": "", "held_on": "",
-            "commit_no": batch.site.commit_no + 1,
+            "decided": end.seq, "commit_no": batch.site.commit_no + 1,
         }  # fmt: skip
         batch.run_rows.append(tuple(row[column.name] for column in runs.c))
         return end

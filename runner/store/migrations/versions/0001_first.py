@@ -103,6 +103,7 @@ def _create_runs() -> None:
         sa.Column("needs", sa.Text(), nullable=False),
         sa.Column("summary", sa.Text(), nullable=False),
         sa.Column("held_on", sa.Text(), nullable=False),
+        sa.Column("decided", sa.BigInteger(), nullable=False),
         sa.Column("commit_no", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("run_id", name="pk_runs"),
     )
