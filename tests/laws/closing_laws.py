@@ -1,0 +1,343 @@
+"""Laws of failing: the barrier, the order of compensations, what stands, who is asked (I13 to I18, I31, I33)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from runner.core import events as e
+from tests.laws.register import law, named
+from tests.laws.story import FORWARD, WRITES, CallName, Story, Try
+
+
+def _first_undos(story: Story) -> list[Try]:
+    """The first attempt of each step's compensation."""
+    seen: dict[str, Try] = {}
+    for each in story.tries:
+        if each.intent.purpose == "undo":
+            seen.setdefault(each.intent.step, each)
+    return list(seen.values())
+
+
+def _newest_start(story: Story, path: str) -> int:
+    return max((i.start_no for name, (_, i) in story.applied.items() if name[:2] == (path, "do")), default=0)
+
+
+@law("I13")
+def only_what_happened_is_compensated(story: Story) -> Iterator[str]:
+    """No compensation for what was found, refused, not sent, or is in doubt."""
+    found = {event.step for event in story.events if isinstance(event, e.RecordFound)}
+    if story.started.continues:
+        return
+    for each in story.tries:
+        if each.intent.purpose != "undo":
+            continue
+        if not story.applied_before(each.intent.step, each.seq):
+            yield f"{named(each.intent)} undoes what was never applied"
+        if each.intent.step in found:
+            yield f"{named(each.intent)} undoes a record that was only found"
+
+
+@law("I14")
+def newest_start_first(story: Story) -> Iterator[str]:
+    """A compensation starts only when everything newer has had its turn (what is in doubt is another law's, I17)."""
+    if story.started.continues:
+        return
+    for first in _first_undos(story):
+        mine = _newest_start(story, first.intent.step)
+        for name, (known, intent) in story.applied.items():
+            path = name[0]
+            if name[1] != "do" or path == first.intent.step or intent.start_no < mine or known > first.seq:
+                continue
+            in_doubt = any(d.call[:2] == (path, "do") and d.covers(first.seq) for d in story.doubts)
+            if not in_doubt and not _had_its_turn(story, path, first.seq):
+                yield f"{named(first.intent)} starts before the newer {path} was made good"
+
+
+def _had_its_turn(story: Story, path: str, seq: int) -> bool:
+    """The step's compensation was begun, skipped or handed off before this place, and is not under way."""
+    turns = (e.CompensationSkipped, e.CompensationFailed)
+    for place, event in story.numbered():
+        if place >= seq:
+            return False
+        if isinstance(event, turns) and event.step == path:
+            return True
+        if isinstance(event, e.HandedOff) and event.step == path and event.kind.startswith(("compensation", "request")):
+            return True
+        if isinstance(event, e.CallApplied | e.CallSettled) and event.call[:2] == (path, "undo"):
+            parts = [t.intent.parts for t in story.calls[event.call]]
+            done = [n for n, (at, _) in story.applied.items() if n[:2] == (path, "undo") and at < seq]
+            if len(done) >= max(parts):
+                return True
+    return False
+
+
+@law("I15")
+def a_compensation_happens_once(story: Story) -> Iterator[str]:
+    """Each part of a compensation is applied once, under a key that no forward call has."""
+    forward = {t.intent.key for t in story.tries if t.intent.purpose in FORWARD}
+    landed: dict[object, int] = {}
+    for each in story.tries:
+        if each.intent.purpose == "undo" and each.intent.key in forward:
+            yield f"{named(each.intent)} has the key of a forward call"
+    for effect in story.ledger.landed:
+        if effect.intent.purpose == "undo":
+            landed[effect.intent.call] = landed.get(effect.intent.call, 0) + 1
+    for call, count in landed.items():
+        if count > 1 and story.is_honest:
+            yield f"the compensation {call} happened {count} times"
+
+
+@law("I16")
+def nothing_goes_forward_after_the_barrier(story: Story) -> Iterator[str]:
+    """After ForwardClosed no forward intent; CompensationBegun when none is open; no forward byte after that."""
+    if not story.closed:
+        if any(t.intent.purpose == "undo" for t in story.tries) and not story.started.continues:
+            yield "a compensation began although forward was never closed"
+        return
+    for each in story.tries:
+        purpose = each.intent.purpose
+        in_doubt = any(d.covers(each.seq) for d in story.doubts if d.call == (each.intent.step, "do", each.intent.part))
+        if each.seq > story.closed and (purpose in FORWARD or (purpose == "find" and not in_doubt)):
+            yield f"{named(each.intent)} was intended after forward was closed"
+        if purpose in (*FORWARD, "find") and each.seq < story.begun and not story.begun > each.outcome_seq > 0:
+            yield f"compensation began while {named(each.intent)} was open"
+        if purpose == "undo" and not 0 < story.begun < each.seq:
+            yield f"{named(each.intent)} was intended before compensation had begun"
+    for touch in story.ledger.touches:
+        if touch.intent.purpose in FORWARD and 0 < story.begun <= touch.durable:
+            yield f"a byte of {named(touch.intent)} left after compensation had begun"
+
+
+@law("I16b")
+def a_stop_here_undoes_nothing(story: Story) -> Iterator[str]:
+    """After a stop, a close or a take-over no compensation is begun, and none is tried again."""
+    closing = [event for event in story.events if isinstance(event, e.ForwardClosed)]
+    places = [story.stopped_here, story.taken_over]
+    if closing and not closing[0].compensate:
+        places.append(story.closed)
+    since = min((place for place in places if place), default=0)
+    for each in story.tries:
+        if since and each.seq > since and each.intent.purpose == "undo":
+            yield f"{named(each.intent)} was intended although the run stops here"
+
+
+@law("I17")
+def doubt_is_settled_before_it_is_undone(story: Story) -> Iterator[str]:
+    """No compensation of a step that is in doubt, nor of anything older unless its owner lets the rest go on."""
+    for doubt in story.doubts:
+        path, purpose, _ = doubt.call
+        if purpose != "do":
+            continue
+        start = next(t.intent.start_no for t in story.calls[doubt.call] if t.intent.generation == doubt.generation)
+        for each in story.tries:
+            if each.intent.purpose != "undo" or not doubt.covers(each.seq):
+                continue
+            let_go = any(
+                q.choice == "go_on" and q.gone < each.seq
+                for q in story.questions
+                if q.event.step == path and q.event.purpose
+            )
+            if each.intent.step == path:
+                yield f"{named(each.intent)} undoes a step whose outcome nobody knows"
+            elif _newest_start(story, each.intent.step) < start and not let_go:
+                yield f"{named(each.intent)} is older than {path}, which is in doubt"
+
+
+@law("I18")
+def a_failed_compensation_is_seen(story: Story) -> Iterator[str]:
+    """It is handed off at once, and the run never ends as compensated while something stands."""
+    for seq, event in story.numbered():
+        if isinstance(event, e.CompensationFailed):
+            after = story.events[seq] if seq < len(story.events) else None
+            if not (isinstance(after, e.HandedOff) and after.kind == "compensation_failed" and after.owner):
+                yield f"the failed compensation of {event.step} was handed to nobody"
+    finish = story.finish
+    if finish is not None and finish.status == "compensated":
+        if finish.stands:
+            yield f"the run ends compensated while {', '.join(finish.stands)} stands"
+        if any(word not in ("undone", "answered", "accepted") for word in dispositions(story).values()):
+            yield "the run ends compensated although something stands"
+
+
+@law("I18b")
+def a_failed_compensation_halts_where_it_shall(story: Story) -> Iterator[str]:
+    """Under `if_one_fails: stop` nothing older begins while a failed compensation waits for a person."""
+    if story.bundle.flow.on_failure.if_one_fails != "stop":
+        return
+    for first in _first_undos(story):
+        for question in story.questions:
+            if question.event.kind == "compensation_failed" and question.is_open_at(first.seq):
+                yield f"{named(first.intent)} began although {question.event.step} could not be made good"
+
+
+# --- what stands ---------------------------------------------------------------------------------------------------
+
+
+class _Effects:
+    """What becomes of the applied effects, fact by fact."""
+
+    def __init__(self, story: Story) -> None:
+        self.words: dict[int, str] = {}
+        self._paths: dict[int, str] = {}
+        self._undone: dict[str, set[int]] = {}
+        self._story = story
+        self._known = {seq: (name, intent) for name, (seq, intent) in story.applied.items()}
+
+    def read(self, seq: int, event: e.Event) -> None:
+        if seq in self._known:
+            self._applied(*self._known[seq])
+        elif isinstance(event, e.CompensationSkipped):
+            self._settle(event.step, "stands" if event.by else "accepted")
+        elif isinstance(event, e.HandOffResolved) and self._story.question(event.handoff).answer is event:
+            if event.choice in ("done", "stands"):
+                self._settle(event.step, "by_hand" if event.choice == "done" else "stands")
+        elif isinstance(event, e.RunFinished):
+            for path in set(self._paths.values()):
+                self._settle(path, "by_hand" if event.status == "closed" and self._story.taken_over else "stands")
+
+    def _applied(self, name: CallName, intent: e.CallIntended) -> None:
+        path, purpose, part = name
+        if purpose == "do":
+            self.words[intent.start_no], self._paths[intent.start_no] = "pending", path
+        elif purpose == "undo":
+            undone = self._undone.setdefault(path, set())
+            undone.add(part)
+            if len(undone) == intent.parts:
+                self._settle(path, "undone" if intent.word == "cancel" else "answered")
+
+    def _settle(self, path: str, word: str) -> None:
+        for no, other in self._paths.items():
+            if other == path and self.words[no] == "pending":
+                self.words[no] = word
+
+
+def dispositions(story: Story) -> dict[int, str]:
+    """What became of each applied effect, by start number, as the log says at its end."""
+    effects = _Effects(story)
+    for seq, event in story.numbered():
+        effects.read(seq, event)
+    return effects.words
+
+
+@law("I33")
+def the_end_follows_from_what_stands(story: Story) -> Iterator[str]:
+    """The end's name and its list are what the effects say."""
+    finish = story.finish
+    if finish is None or story.started.continues:
+        return
+    words = dispositions(story)
+    names = {i.start_no: name[0] for name, (_, i) in story.applied.items() if name[1] == "do"}
+    stands = tuple(dict.fromkeys(names[no] for no in sorted(words) if words[no] == "stands"))
+    shown = () if finish.status in ("succeeded", "drafted") else finish.stands
+    if finish.status not in ("succeeded", "drafted") and not story.taken_over and shown != stands:
+        yield f"the run says that {shown} stands, and it is {stands}"
+    wanted = _end(story, set(words.values()))
+    if finish.status not in wanted:
+        yield f"the run ends {finish.status}, and it is {' or '.join(wanted)}"
+
+
+def _end(story: Story, words: set[str]) -> tuple[str, ...]:
+    if not story.closed:
+        return ("drafted",) if story.started.mode == "draft" else ("succeeded",)
+    if story.taken_over:
+        return ("closed",)
+    closing = story.events[story.closed - 1]
+    assert isinstance(closing, e.ForwardClosed)
+    if story.stopped_here:
+        return ("stopped",)
+    if not closing.compensate:
+        return ("closed",) if closing.cause == "person" else ("stopped",)
+    if words & {"by_hand", "stands", "pending"}:
+        return ("closed",)
+    return ("compensated",) if words else ("failed",)
+
+
+@law("I31")
+def an_error_is_never_a_success(story: Story) -> Iterator[str]:
+    """A run succeeds only when every step has ended, none in failure."""
+    finish = story.finish
+    if finish is None or finish.status not in ("succeeded", "drafted"):
+        return
+    ended = {"": False}
+    for seq, event in story.numbered():
+        if isinstance(event, e.StepFailed):
+            ended[event.step] = event.goes_on
+            if not event.step:
+                yield "the run succeeds although its outputs could not be made"
+        elif (
+            isinstance(event, e.StepSkipped | e.RecordFound | e.DraftRecorded)
+            or (isinstance(event, e.TimerFired) and event.timer == "wait")
+            or (isinstance(event, e.HandOffResolved) and event.choice == "go_on")
+        ):
+            ended[event.step] = True
+        elif isinstance(event, e.CallApplied | e.CallSettled) and event.purpose in FORWARD:
+            parts = max(t.intent.parts for t in story.calls[event.call])
+            done = [n for n, (at, _) in story.applied.items() if n[:2] == event.call[:2] and at <= seq]
+            ended[event.step] = ended.get(event.step, False) or len(done) >= parts
+    for step in story.bundle.flow.steps:
+        if not ended.get(step.id):
+            yield f"the run succeeds although step {step.id} has not ended well"
+
+
+# --- people --------------------------------------------------------------------------------------------------------
+
+
+@law("ask")
+def a_question_is_asked_once(story: Story) -> Iterator[str]:
+    """No two open questions about one thing; none that its answer has settled is asked again."""
+    for number, question in enumerate(story.questions):
+        about = (question.event.step, question.event.purpose, question.event.part)
+        for before in story.questions[:number]:
+            same = (before.event.step, before.event.purpose, before.event.part) == about
+            if same and before.is_open_at(question.seq):
+                yield f"{question.event.handoff} asks what {before.event.handoff} asks already"
+            is_final = before.choice in ("done", "stands", "take_over", "close")
+            if same and is_final and before.gone < question.seq and before.event.kind == question.event.kind:
+                yield f"{question.event.handoff} asks again what was answered by {before.choice}"
+        if story.finished and question.gone == 0:
+            yield f"{question.event.handoff} is open although the run has ended"
+
+
+@law("let go")
+def go_on_is_said_once(story: Story) -> Iterator[str]:
+    """Whoever said "go on with the rest" is asked once more at the end, and then without that way out."""
+    said: set[object] = set()
+    for question in story.questions:
+        about = (question.event.step, question.event.purpose, question.event.part)
+        if about in said and "go_on" in question.event.choices:
+            yield f"{question.event.handoff} offers to go on with the rest a second time"
+        if question.choice == "go_on" and question.event.purpose in WRITES:
+            said.add(about)
+
+
+@law("hold")
+def a_broken_run_holds_its_record(story: Story) -> Iterator[str]:
+    """The record is held from the question's own commit until no question is open."""
+    if not story.started.record:
+        return
+    held = False
+    for seq, event in story.numbered():
+        asked = [q for q in story.questions if q.is_open_at(seq)]
+        if isinstance(event, e.RecordHeld):
+            held = True
+        if isinstance(event, e.RecordReleased):
+            held = False
+            if asked:
+                yield f"the record was released while {asked[0].event.handoff} was open"
+        if isinstance(event, e.RunFinished) and held:
+            yield "the run ended and still holds its record"
+        if event.kind_of_fact == "report" and not isinstance(event, e.HandOffResolved) and asked and not held:
+            yield f"{asked[0].event.handoff} was open and the record free"
+
+
+@law("pause")
+def a_pause_starts_nothing(story: Story) -> Iterator[str]:
+    """Between a pause and its end no call is intended."""
+    paused = False
+    for event in story.events:
+        if isinstance(event, e.RunPaused):
+            paused = True
+        if isinstance(event, e.RunResumed | e.StopRequested):
+            paused = False
+        if paused and event.kind_of_fact == "decision":
+            yield f"{type(event).__name__} was decided during a pause"

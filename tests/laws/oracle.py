@@ -1,0 +1,17 @@
+"""INVARIANTS as functions: from a run's story (its log and the truth outside) to sentences that say what is wrong.
+
+None of the laws uses the core's own reading of a log, except where the law is about that reading (I26, I27).
+"""
+
+from __future__ import annotations
+
+from tests.laws import call_laws, closing_laws, run_laws
+from tests.laws.register import LAWS
+from tests.laws.story import Story
+
+ROOMS = (call_laws, closing_laws, run_laws)
+
+
+def violations(story: Story) -> list[str]:
+    """Everything that is wrong with a story, each with the law's number."""
+    return [f"{name}: {what}" for name, each in LAWS.items() for what in each(story)]

@@ -1,0 +1,85 @@
+"""Plays one run of the corpus under one seed: chance faults first, then calm, and every law on what is left."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from runner.core import events as e
+from runner.engine.advance import Turn
+from runner.engine.simulated import Result, Simulation
+from runner.language.bundle import Bundle
+from tests.laws.flows import inputs_of
+from tests.laws.oracle import violations
+from tests.laws.story import Story
+from tests.laws.world import Faults, RandomOutside, RandomPeople, RandomWeather
+
+STARTED_AT = 1_788_220_800_000
+STORMY = Faults()
+GENTLE = Faults(refused=2, rate_limited=3, unavailable=1, not_sent=3, unknown_with=3, unknown_without=2, odd_answer=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Played:
+    """What a seed gave: the story, and what is wrong with it (at the rest before the calm, and at the end)."""
+
+    story: Story
+    result: Result
+    wrong: tuple[str, ...]
+
+
+def play(bundle: Bundle, seed: int, *, is_honest: bool = True) -> Played:
+    """One run. The seed decides how rough it gets; after the calm the run must end."""
+    rng = random.Random(f"{bundle.flow.id}/{seed}")
+    kind = seed % 4
+    outside = RandomOutside(bundle, rng, GENTLE if kind == 0 else STORMY)
+    people = RandomPeople(
+        outside, rng, operations=rng.choice([0, 1, 2, 4]) if kind != 1 else 0, is_honest=is_honest, answers=kind != 2
+    )
+    weather = RandomWeather(rng, rate=rng.choice([0, 3, 10]) if kind != 0 else 0, holds=10)
+
+    def calm_down(turn: Turn) -> None:
+        if turn.after.seq > CALM_AFTER:
+            for each in (outside, people, weather):
+                each.calm()
+
+    simulation = Simulation(bundle, outside, start_of(bundle), people=people, weather=weather, observe=calm_down)
+    first = simulation.run()
+    wrong = violations(_story(bundle, outside, first, is_honest))
+    result = first
+    if first.end != "ended" and not wrong:
+        for each in (outside, people, weather):
+            each.calm()
+        result = simulation.run()
+        wrong = violations(_story(bundle, outside, result, is_honest))
+        if result.end != "ended":
+            wrong.append(f"I19: when all is calm and everybody answers the run {result.end} and does not end")
+    return Played(story=_story(bundle, outside, result, is_honest), result=result, wrong=tuple(wrong))
+
+
+CALM_AFTER = 70
+
+
+def start_of(bundle: Bundle, run: str = "r1") -> e.RunStarted:
+    """The first fact of a run."""
+    flow = bundle.flow
+    return e.RunStarted(
+        at=STARTED_AT, run=run, flow=flow.id, mode=flow.mode, bundle=bundle.digest, owner=flow.owner,
+        record="customer/c1" if flow.record else "", inputs=inputs_of(bundle), trigger={"id": "t1"},
+    )  # fmt: skip
+
+
+def _story(bundle: Bundle, outside: RandomOutside, result: Result, is_honest: bool) -> Story:
+    return Story(
+        bundle=bundle, events=result.events, ledger=outside.ledger, end=result.end, spins=result.spins,
+        is_honest=is_honest,
+    )  # fmt: skip
+
+
+def shown(story: Story) -> str:
+    """The log, one line a fact, for whoever must find out what went wrong."""
+    lines = []
+    for seq, event in story.numbered():
+        data = {name: value for name, value in e.payload(event).items() if name not in ("request", "request_hash")}
+        lines.append(f"{seq:3} {event.at - STARTED_AT:>10} {type(event).__name__:20} {event.step:6} {data}")
+    return "\n".join(lines)

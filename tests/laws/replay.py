@@ -1,0 +1,53 @@
+"""I26: a log replayed gives the decisions that it holds, whoever decides and whenever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from runner.core import events as e
+from runner.core.commands import Record, Send
+from runner.core.decide import decide, fail_request
+from runner.core.fold import fold
+from runner.core.state import State
+from runner.language.bundle import Bundle
+
+
+def replay_faults(bundle: Bundle, events: Sequence[e.Event], state: State | None = None) -> Iterator[str]:
+    """Every decision of the log that deciding again does not give."""
+    state = state or State()
+    before: list[Send] = []
+    for seq, event in enumerate(events, 1):
+        if event.kind_of_fact == "decision" and not isinstance(event, e.RunStarted | e.RunHeld):
+            commands = decide(bundle, state, event.at)
+            before = [command for command in commands if isinstance(command, Send)] or before
+            if not _is_decided(bundle, state, event, commands, before):
+                yield f"{seq} {type(event).__name__} {event.step}: deciding again gives {_shown(commands)}"
+        if not isinstance(event, e.CallIntended):
+            before = []
+        state = fold(state, event)
+
+
+def _is_decided(
+    bundle: Bundle, state: State, event: e.Event, commands: Sequence[Record | Send], before: Sequence[Send]
+) -> bool:
+    if any(isinstance(command, Record) and command.event == event for command in commands):
+        return True
+    sends = [*before, *(command for command in commands if isinstance(command, Send))]
+    if isinstance(event, e.CallIntended):
+        return any(_same(send, event) for send in sends)
+    summary = getattr(event, "summary", "").removeprefix("It could not be looked up: ")
+    return any(fail_request(bundle, state, send, summary, event.at) == event for send in sends)
+
+
+def _same(send: Send, event: e.CallIntended) -> bool:
+    names = ("step", "purpose", "part", "parts", "generation", "attempt", "action", "key", "limit", "start_no", "word")
+    return all(getattr(send, name) == getattr(event, name) for name in names)
+
+
+def _shown(commands: Sequence[Record | Send]) -> str:
+    return ", ".join(
+        f"{type(command.event).__name__} {command.event.step}"
+        if isinstance(command, Record)
+        else f"send {command.step}/{command.purpose}/{command.part}"
+        for command in commands
+    )

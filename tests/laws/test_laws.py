@@ -1,0 +1,84 @@
+"""Every flow of the corpus under many seeds: no law is broken, all that can happen does happen, and the same again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from runner.core import events as e
+from tests.laws.flows import NEVER_SUCCEEDS, corpus
+from tests.laws.play import play, shown
+from tests.laws.replay import replay_faults
+
+SEEDS = 60
+REPLAYED = range(0, SEEDS, 6)
+ROOT = Path(__file__).parent.parent.parent
+
+NOT_YET = {
+    "BranchChosen", "ScopeStarted", "ScopeEnded", "ItemSetAside", "EventAwaited", "EventReceived", "Emitted",
+    "ApprovalRequested", "ApprovalDecided", "ApprovalLapsed", "Escalated", "NoticeSent", "RecordQuarantined",
+    "QuarantineReleased", "QuarantineDiscarded", "RunMoved", "PersonalDataErased",
+}  # fmt: skip
+"""Facts whose words have not landed, or that another room writes."""
+
+ENDS = {"succeeded", "drafted", "failed", "compensated", "stopped", "closed"}
+seen: Counter[str] = Counter()
+ended: Counter[str] = Counter()
+effects: Counter[str] = Counter()
+
+
+@pytest.mark.parametrize("name", corpus())
+def test_no_law_is_broken(name: str) -> None:
+    for seed in range(SEEDS):
+        played = play(corpus()[name], seed, is_honest=seed % 10 != 9)
+        assert not played.wrong, f"{name}, seed {seed}: {played.wrong}\n{shown(played.story)}"
+        if seed in REPLAYED:
+            again = list(replay_faults(corpus()[name], played.story.events))
+            assert not again, f"{name}, seed {seed}: {again}\n{shown(played.story)}"
+        seen.update(type(event).__name__ for event in played.story.events)
+        finish = played.story.finish
+        assert finish is not None
+        ended[finish.status] += 1
+        effects.update(effect.intent.purpose for effect in played.story.ledger.landed)
+        if name in NEVER_SUCCEEDS:
+            assert finish.status != "succeeded", f"{name}, seed {seed}\n{shown(played.story)}"
+
+
+def test_the_floor() -> None:
+    """What the seeds reached: every fact of the vocabulary, every end, effects enough on both sides."""
+    if sum(ended.values()) != SEEDS * len(corpus()):
+        pytest.skip("the floor counts what the whole file has played")
+    of_runs = {name for name, kind in e.VOCABULARY.items() if not issubclass(kind, e.SiteEvent)}
+    assert of_runs - NOT_YET - set(seen) == set()
+    assert set(ended) == ENDS
+    assert min(ended.values()) >= 10, ended
+    assert min(count for name, count in seen.items() if name != "HandOffAcknowledged") >= 10, seen
+    assert effects["do"] >= 4_000, effects
+    assert effects["undo"] >= 1_000, effects
+
+
+def _fingerprint() -> str:
+    logs = []
+    for name in ("all_classes", "mail_letters", "finds", "reviews", "holds"):
+        for seed in (1, 3, 5):
+            events = play(corpus()[name], seed).story.events
+            logs.append([[type(event).__name__, event.at, event.step, e.payload(event)] for event in events])
+    return hashlib.sha256(json.dumps(logs, sort_keys=True).encode()).hexdigest()
+
+
+@pytest.mark.parametrize("hash_seed", ["0", "4242"])
+def test_the_same_seeds_give_the_same_logs(hash_seed: str) -> None:
+    """Whatever the process: no set's order, no hash, no clock decides anything."""
+    code = "from tests.laws.test_laws import _fingerprint; print(_fingerprint())"
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
+    answer = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=50
+    )
+    assert answer.stdout.strip() == _fingerprint(), answer.stderr
