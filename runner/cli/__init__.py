@@ -69,7 +69,11 @@ def run_command(arguments: Sequence[str]) -> int:
 
 
 def _dispatch(words: list[str], folder: str) -> int:
-    failures = importlib.import_module("runner.cli.failures")
+    try:
+        failures = importlib.import_module("runner.cli.failures")
+    except ImportError as error:
+        print(f"amends: this installation is not complete ({error}); install Amends again", file=sys.stderr)
+        return DEFECT
     place = Path(folder) if folder else None
     code: int = failures.guarded(words[0], words[1:], place)
     return code

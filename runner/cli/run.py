@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from runner.app import Amends, Driver
-from runner.cli import page, place, timeline
+from runner.cli import DEFECT, OK, page, place, timeline
 from runner.cli.live import Watcher
 from runner.cli.place import AsJson, By
 from runner.contract import Json
@@ -28,15 +28,19 @@ CODES: Mapping[str, int] = {
     "succeeded": 0, "drafted": 0, "failed": 1, "compensated": 1, "stopped": 1, "closed": 1, "needs_person": 3,
     "paused": 4,
 }  # fmt: skip
-"""The exit code for each status; whatever else a run rests in goes on by itself."""
+"""The exit code for each status that a watched run rests in."""
 LARGEST = 10_000_000
 
 
 def code_of(view: RunView) -> int:
-    """The exit code that a run's status stands for: 4 where a person must act before it goes on by itself."""
-    if view.status == "waiting" and view.wake_at is None:
-        return 4
-    return CODES.get(view.status, 0)
+    """The exit code that a watched run's status stands for.
+
+    A wait for a time is 0, one for a record that another run holds is 4 (a person must settle that one). A run that is
+    no longer driven and does not wait met a defect, which has been told.
+    """
+    if view.status == "waiting":
+        return OK if view.wake_at is not None else 4
+    return CODES.get(view.status, DEFECT)
 
 
 @COMMANDS.command(help="Run a flow (its id, or the path of its file) and watch it until it rests.")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import types
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,9 @@ import typer
 
 from runner.cli import NOUNS, run_command
 from runner.cli.failures import guarded
+from runner.cli.run import code_of
+from runner.cli.words import STATUS
+from tests.cli.scripted import Play, bundle_of
 from tests.cli.terminal import LIMIT, PROGRAM, Running, Terminal, amends, environment
 
 ASKING = """\
@@ -502,3 +506,14 @@ def test_times_are_shown_in_the_readers_zone(terminal: Terminal, monkeypatch: py
     (terminal.folder / "amends.yaml").write_text("project: shop\n", encoding="utf-8")
     monkeypatch.setenv("TZ", "Asia/Kolkata")
     assert re.search(r"Started   .{19} \+05:30", terminal.type("runs", "show", run).out)
+
+
+def test_every_status_has_its_exit_code() -> None:
+    play = Play(bundle=bundle_of(), mode="draft").run().view()
+    expected = {
+        "succeeded": 0, "drafted": 0, "failed": 1, "compensated": 1, "stopped": 1, "closed": 1, "needs_person": 3,
+        "paused": 4, "waiting": 4, "queued": 70, "running": 70, "compensating": 70,
+    }  # fmt: skip
+    assert set(expected) == set(STATUS)
+    assert {status: code_of(replace(play, status=status, wake_at=None)) for status in STATUS} == expected
+    assert code_of(replace(play, status="waiting", wake_at=1)) == 0
