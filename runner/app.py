@@ -37,7 +37,7 @@ PATIENCE = 600_000
 """ms that `follow` waits for a timer before it lets go."""
 LOCK_TRIES = 200
 MOST_BUNDLES = 200
-SWITCH_INTERVAL = 0.0005
+SWITCH_INTERVAL = 0.002
 """Seconds after which a busy event loop hands the interpreter to the log's writer, instead of the usual 5 ms."""
 
 
