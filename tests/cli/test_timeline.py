@@ -298,3 +298,14 @@ def test_every_command_that_is_offered_can_be_typed() -> None:
         commands = typer.main.get_command(importlib.import_module(f"runner.cli.{noun}").COMMANDS)
         sub = commands.commands[rest[0]]  # type: ignore[attr-defined]
         sub.make_context(rest[0], rest[1:])
+
+
+def test_on_a_terminal_the_list_is_shown_and_taken_away_again() -> None:
+    story = PLAYS["compensation_failed"]().story()
+    shown = io.StringIO()
+    out = Console(file=shown, width=100, force_terminal=True, color_system=None, highlight=False, markup=False)
+    watcher = Watcher(lambda: story, lambda: story.now, out)
+    with watcher.showing():
+        watcher.turn()
+    assert "person:me is asked (h1)" in shown.getvalue()
+    assert shown.getvalue().endswith("\x1b[1A\x1b[2K"), "the lines are erased"
