@@ -22,7 +22,7 @@ from runner.core.state import State
 from runner.engine.embedded import Embedded, read_state
 from runner.engine.handover import Listener, Tell, ask
 from runner.engine.starting import Wish, start_run
-from runner.errors import EngineBusy, NotPossible, SettingsError
+from runner.errors import EngineBusy, NotPossible, SettingsError, StoreError
 from runner.language.bundle import Bundle, restore
 from runner.language.project import Project
 from runner.people.cleanup import start_clean_up
@@ -37,6 +37,7 @@ PATIENCE = 600_000
 """ms that `follow` waits for a timer before it lets go."""
 LOCK_TRIES = 200
 MOST_BUNDLES = 200
+AFTER_RESTORE = "The database was put back from a copy: what this run did since is not in its log."
 SWITCH_INTERVAL = 0.002
 """Seconds after which a busy event loop hands the interpreter to the log's writer, instead of the usual 5 ms."""
 
@@ -64,6 +65,7 @@ class ProjectOutside:
         self._project = project
         self._store = store
         self._secrets = Secrets(project.folder)
+        self._secrets.declare(secret_names(project))
         self._connectors: dict[tuple[str, str], Connector] = {}
         self._pinned: dict[tuple[str, str], Connector] = {}
         self._bundles: dict[str, Bundle] = {}
@@ -121,6 +123,12 @@ class ProjectOutside:
         """Closes every connection."""
         for connector in self._pinned.values():
             await connector.close()
+
+
+def secret_names(project: Project) -> list[str]:
+    """Every secret that connections.yaml names, so that none slips into a text before its first use."""
+    settings = [value for line in project.connections.by_name.values() for value in line.settings.values()]
+    return [str(value["secret"]) for value in settings if isinstance(value, Mapping) and "secret" in value]
 
 
 def database_url(project: Project) -> str:
@@ -188,6 +196,29 @@ class Amends:
             "end it, or ask it with `amends doctor`"
         )
 
+    async def go_on_restored(self, by: str) -> list[str]:
+        """A person's word that a database put back from a copy may be used: every open run is paused first, so that each
+        is looked at before it goes on. Answers their ids. Raises EngineBusy, NotPossible."""
+        lock = EngineLock(self.project.folder)
+        if not lock.acquire():
+            raise EngineBusy("another process drives this project; stop it first")
+        with contextlib.ExitStack() as opened:
+            opened.callback(lock.release)
+            url = database_url(self.project)
+            store = open_store(self.project.folder, clock=self.clock, writable=True, lock=lock, url=url)
+            opened.callback(store.close)
+            if not store.restored:
+                raise NotPossible(f"{store.path} was not put back from a copy, so there is nothing to confirm")
+            paused: list[str] = []
+            for run in store.open_runs():
+                state, _ = read_state(store, run)
+                if not state.is_paused:
+                    pause = e.RunPaused(at=max(self.clock.now(), state.at), by=by, reason=AFTER_RESTORE)
+                    await store.report(run, pause)
+                    paused.append(run)
+            await store.go_on_restored(by)
+            return paused
+
     async def serve(self, on_ready: Callable[[], None]) -> None:
         """Drives the project's runs until SIGTERM or SIGINT. Raises EngineBusy if another process does."""
         lock = EngineLock(self.project.folder)
@@ -217,31 +248,32 @@ class OwnDriver:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """The engine, its store and its listener, from the lock to its release."""
+        """The engine, its store and its listener, from the lock to its release.
+
+        Raises StoreError for a database that was put back from a copy: a person must look first.
+        """
         sys.setswitchinterval(SWITCH_INTERVAL)
-        try:
-            self.store = open_store(
-                self._project.folder, clock=self._clock, writable=True, lock=self._lock, url=database_url(self._project)
-            )
-            try:
-                outside = ProjectOutside(self._project, self.store)
-                self._outside = outside
-                self.engine = Embedded(self.store, outside, self._clock, workers=self._project.settings.runs_at_once)
-                self.engine.observers.append(self._observe)
-                listener = Listener(self._serve)
-                await self.engine.start()
-                try:
-                    self._lock.announce(await listener.open())
-                    yield
-                    await listener.settle()
-                finally:
-                    await listener.close()
-                    await self.engine.stop()
-                    await outside.close()
-            finally:
-                self.store.close()
-        finally:
-            self._lock.release()
+        async with contextlib.AsyncExitStack() as opened:
+            opened.callback(self._lock.release)
+            url = database_url(self._project)
+            self.store = open_store(self._project.folder, clock=self._clock, writable=True, lock=self._lock, url=url)
+            opened.callback(self.store.close)
+            if self.store.restored:
+                raise StoreError(
+                    f"{self.store.path} was put back from a copy, so what was done since is not in its log; look at the "
+                    "open runs (`amends runs list`), then `amends db go-on` pauses each of them and lets the project go on"
+                )
+            self._outside = ProjectOutside(self._project, self.store)
+            opened.push_async_callback(self._outside.close)
+            self.engine = Embedded(self.store, self._outside, self._clock, workers=self._project.settings.runs_at_once)
+            self.engine.observers.append(self._observe)
+            opened.push_async_callback(self.engine.stop)
+            await self.engine.start()
+            listener = Listener(self._serve)
+            opened.push_async_callback(listener.close)
+            self._lock.announce(await listener.open())
+            yield
+            await listener.settle()
 
     def _observe(self, run: str, events: Sequence[e.Event], state: State) -> None:
         for tell in self._turns.get(run, []):

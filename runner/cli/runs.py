@@ -14,7 +14,7 @@ from runner.clock import shown
 from runner.core import events as e
 from runner.engine.starting import Wish
 from runner.errors import NotFound, NotPossible
-from runner.people.operations import Order
+from runner.people.operations import Order, refuse_rerun
 from runner.store.facts import RunFilter, RunView
 
 COMMANDS = place.noun("See runs, and do to them what a person can do.")
@@ -198,21 +198,6 @@ def rerun(
         )  # fmt: skip
         rested = start_and_watch(amends, lambda driver: driver.start(view.flow, wish), detach=detach, as_json=as_json)
         raise typer.Exit(0 if detach else code_of(rested))
-
-
-def refuse_rerun(view: RunView) -> None:
-    """Raises NotPossible while the run goes on, or anything of it stands."""
-    if view.ended_at is None:
-        raise NotPossible(
-            f"run {view.run} has not ended ({view.status}); `amends runs show {view.run}` says what can be done with it"
-        )
-    if view.stands:
-        first = f"make them good first (amends runs compensate {view.run}), or " if view.status == "stopped" else ""
-        stand = "1 effect" if view.stands == 1 else f"{view.stands} effects"
-        raise NotPossible(
-            f"{stand} of run {view.run} ({view.status}) would be there twice if it were started anew; {first}start a "
-            "run with a key of its own (amends run --key)"
-        )
 
 
 def act(run: str, order: Order, *, as_json: bool) -> None:

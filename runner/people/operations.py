@@ -17,6 +17,7 @@ from runner.errors import NotPossible
 from runner.language.bundle import Bundle
 from runner.language.expressions import NameUse, names
 from runner.language.flow import Compensation
+from runner.store.facts import RunView
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -207,3 +208,18 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
     elif isinstance(value, Compensation):
         yield from _texts([getattr(value, each.name) for each in fields(value)])
+
+
+def refuse_rerun(view: RunView) -> None:
+    """Raises NotPossible while the run goes on, or anything of it stands."""
+    if view.ended_at is None:
+        raise NotPossible(
+            f"run {view.run} has not ended ({view.status}); `amends runs show {view.run}` says what can be done with it"
+        )
+    if view.stands:
+        first = f"make them good first (amends runs compensate {view.run}), or " if view.status == "stopped" else ""
+        stand = "1 effect" if view.stands == 1 else f"{view.stands} effects"
+        raise NotPossible(
+            f"{stand} of run {view.run} ({view.status}) would be there twice if it were started anew; {first}start a "
+            "run with a key of its own (amends run --key)"
+        )
