@@ -197,8 +197,11 @@ class Amends:
         )
 
     async def go_on_restored(self, by: str) -> list[str]:
-        """A person's word that a database put back from a copy may be used: every open run is paused first, so that each
-        is looked at before it goes on. Answers their ids. Raises EngineBusy, NotPossible."""
+        """A person's word that a database put back from a copy may be used.
+
+        Every open run is paused first, so that each is looked at before it goes on. Answers their ids.
+        Raises EngineBusy, NotPossible.
+        """
         lock = EngineLock(self.project.folder)
         if not lock.acquire():
             raise EngineBusy("another process drives this project; stop it first")
@@ -260,8 +263,8 @@ class OwnDriver:
             opened.callback(self.store.close)
             if self.store.restored:
                 raise StoreError(
-                    f"{self.store.path} was put back from a copy, so what was done since is not in its log; look at the "
-                    "open runs (`amends runs list`), then `amends db go-on` pauses each of them and lets the project go on"
+                    f"{self.store.path} was put back from a copy, so what was done since is not in its log; look at "
+                    "the open runs (`amends runs list`), then `amends db go-on` pauses each and lets the project go on"
                 )
             self._outside = ProjectOutside(self._project, self.store)
             opened.push_async_callback(self._outside.close)
