@@ -20,13 +20,17 @@ from tests.support.processes import ROOT, HttpProcess, SmtpProcess
 from tests.support.says import DROP_AFTER, late, refused
 
 LATE = 150
-VARIANTS = {"forward": "succeeded", "compensating": "closed", "lost": "succeeded"}
-"""How each variant ends: the compensating one has a hand-off, so a person closes it; in the third, answers are lost."""
+VARIANTS = {"forward": "succeeded", "compensating": "closed", "lost": "succeeded", "undo_lost": "closed"}
+"""How each variant ends: the compensating ones have a hand-off, so a person closes them; in the last two, answers are
+lost on the way forward or while compensating."""
+
+LOST = {"lost": ("keyed", "asked", "found", "once"), "undo_lost": ("undo_keyed", "undo_asked", "undo_once")}
 
 NEW = {
     "forward": (),
     "compensating": ("undo", "last", "Closed", "Compensation", "Hand", "Record", "quarantine", "delete", "Finished"),
     "lost": ("lookup", "Unknown", "Settled", "retry", "Hand", "Record", "find", "Timer"),
+    "undo_lost": ("undo_lookup", "Unknown", "Settled", "retry", "Timer"),
 }
 """Words of the points that a variant adds to those before it; none = all of them."""
 
@@ -60,9 +64,9 @@ class Bench:
         self.http.reset()
         self.http.ask("POST", "/plans", {"id": "basic", "label": "Basic"})
         self.http.reset()
-        if variant == "compensating":
+        if variant in ("compensating", "undo_lost"):
             self.http.script("POST /last", always=refused())
-        for name in ("keyed", "asked", "found", "once") if variant == "lost" else ():
+        for name in LOST.get(variant, ()):
             self.http.script(f"POST /{name}", DROP_AFTER)
         is_during = target.startswith("during call")
         if is_during:
