@@ -18,7 +18,7 @@ from runner.core import events as e
 from runner.core.fold import fold
 from runner.core.state import State, replace
 from runner.engine.advance import Turn, advance, append_of, columns_of, frozen_request
-from runner.engine.perform import LATEST_START, outcome_event, perform, taken_over
+from runner.engine.perform import LATEST_START, late_evidence, outcome_event, perform, taken_over
 from runner.errors import SequenceConflict, StoreUnwritable
 from runner.language.bundle import Bundle
 from runner.store.artifacts import fit
@@ -36,6 +36,7 @@ log = logging.getLogger("amends.engine")
 SHORTEST_SLEEP = 0.02
 LONGEST_SLEEP = 30.0
 AFTER_DEFECT = 30_000
+SWEEP = 60_000
 
 Observer = Callable[[str, Sequence[e.Event], State], None]
 """Told of every turn after its COMMIT: (run, events, state)."""
@@ -172,10 +173,14 @@ class Embedded:
                 waiter.set_result(None)
 
     async def _watch_timers(self) -> None:
+        swept = self._clock.now()
         while True:
             now = self._clock.now()
             for run in self._store.due(now):
                 self.wake(run)
+            if now >= swept + SWEEP:
+                swept = now
+                self._sweep(now)
             self._next_due = self._store.next_due()
             pause = LONGEST_SLEEP if self._next_due is None else (self._next_due - now) / 1000
             self._alarm.clear()
@@ -183,6 +188,12 @@ class Embedded:
                 await asyncio.wait_for(self._alarm.wait(), min(max(pause, SHORTEST_SLEEP), LONGEST_SLEEP))
             except TimeoutError:
                 continue
+
+    def _sweep(self, now: int) -> None:
+        """Runs that nothing would ever wake: there must be none, so each is told of and taken up."""
+        for run in self._store.without_witness(now):
+            log.error("run %s was waiting for nothing; it is taken up again", run)
+            self.wake(run)
 
     def _set_alarm(self, wake_at: int | None) -> None:
         if wake_at is not None and (self._next_due is None or wake_at < self._next_due):
@@ -283,7 +294,9 @@ class Embedded:
                     await asyncio.sleep(1.0)
                     continue
                 except AlreadyReported:
-                    pass
+                    if isinstance(event, e.OutcomeEvent):
+                        event = late_evidence(event)
+                        continue
                 break
 
     async def _rest_held(self, driven: _Driven, held: RecordIsHeld) -> Turn:

@@ -51,6 +51,16 @@ def outcome_event(intent: e.CallIntended, outcome: Outcome, at: int) -> e.Outcom
     )  # fmt: skip
 
 
+def late_evidence(event: e.OutcomeEvent) -> e.EvidenceLate:
+    """An outcome whose attempt has one already: kept beside it."""
+    results = {e.CallApplied: "applied", e.CallRefused: "refused", e.CallNotSent: "not_sent", e.CallUnknown: "unknown"}
+    return e.EvidenceLate(
+        at=event.at, step=event.step, external_id=event.external_id, purpose=event.purpose, part=event.part,
+        generation=event.generation, attempt=event.attempt, result=results[type(event)],
+        summary=getattr(event, "summary", ""), output=getattr(event, "output", {}),
+    )  # fmt: skip
+
+
 def taken_over(call: CallName, found: Call, at: int, *, is_own: bool) -> e.OutcomeEvent:
     """The outcome of an attempt whose engine is gone: a byte may have left, nobody knows.
 
