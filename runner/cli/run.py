@@ -18,7 +18,7 @@ from runner.cli.place import AsJson, By
 from runner.contract import Json
 from runner.engine.starting import Wish
 from runner.errors import InputsInvalid
-from runner.language.kinds import NUMBERS, kind_of_field
+from runner.language.fields import NUMBERS, kind_of_field
 from runner.language.project import YAML
 from runner.store.facts import RunView, Started
 

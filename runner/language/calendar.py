@@ -1,4 +1,4 @@
-"""Durations and business calendars: `30 s`, `2 business days`, and when they end.
+"""Business calendars: when `30 s` or `2 business days` end.
 
 Plain units have one length: `1 day` is 24 hours, also over a change to summer time. Business units follow a calendar's
 local clock:
@@ -12,41 +12,14 @@ A local time that does not exist (the clock is put forward) is taken after the j
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from difflib import get_close_matches
 from zoneinfo import ZoneInfo
 
 from runner.clock import HOUR
-from runner.language.flow import Duration, Unit
-
-WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-LONGEST_MS = 10 * 366 * 24 * HOUR
-"""No duration is longer: ten years."""
+from runner.language.flow import Duration
 
 _SEARCH_DAYS = 3_660
-_DURATION = re.compile(r"([0-9]+)\s*([a-z][a-z ]*)")
-_UNITS: Mapping[str, Unit] = {
-    "ms": "ms",
-    "s": "s",
-    "second": "s",
-    "seconds": "s",
-    "min": "min",
-    "minute": "min",
-    "minutes": "min",
-    "hour": "hour",
-    "hours": "hour",
-    "day": "day",
-    "days": "day",
-    "week": "week",
-    "weeks": "week",
-    "business day": "business_day",
-    "business days": "business_day",
-    "business hour": "business_hour",
-    "business hours": "business_hour",
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,32 +40,6 @@ class Calendar:
     def is_open_on(self, day: date) -> bool:
         """Whether people work on that day."""
         return day.weekday() in self.days and day not in self.holidays
-
-
-def parse_duration(text: str) -> Duration:
-    """`2 business days` as a Duration. Raises ValueError with a sentence."""
-    match = _DURATION.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(
-            f'"{text}" is not a duration: write a whole number and a unit, such as 30 s or 2 business days'
-        )
-    words = " ".join(match[2].split())
-    unit = _UNITS.get(words)
-    if unit is None:
-        raise ValueError(f'"{words}" is not a unit of time{_unit_hint(words)}')
-    if len(match[1]) > 15:
-        raise ValueError(f'"{text}" is longer than ten years')
-    duration = Duration(amount=int(match[1]), unit=unit)
-    if _at_least(duration) > LONGEST_MS:
-        raise ValueError(f'"{text}" is longer than ten years')
-    return duration
-
-
-def duration_text(duration: Duration) -> str:
-    """The duration as an author writes it: `2 business days`, `1 hour`, `30 s`."""
-    words = duration.unit.replace("_", " ")
-    plural = "s" if duration.amount != 1 and duration.unit not in ("ms", "s", "min") else ""
-    return f"{duration.amount} {words}{plural}"
 
 
 def after(at: int, duration: Duration, calendar: Calendar) -> int:
@@ -170,20 +117,3 @@ def _minute(day: date, minute: int, calendar: Calendar) -> int:
 def _instant(local: datetime, calendar: Calendar) -> int:
     moment = local.replace(tzinfo=ZoneInfo(calendar.zone), fold=0)
     return round(moment.timestamp() * 1000)
-
-
-def _at_least(duration: Duration) -> int:
-    if duration.unit == "business_day":
-        return duration.amount * 24 * HOUR
-    if duration.unit == "business_hour":
-        return duration.amount * HOUR
-    return duration.ms
-
-
-def _unit_hint(words: str) -> str:
-    if words in ("month", "months", "year", "years"):
-        return ": months have no fixed length, write days or weeks"
-    near = get_close_matches(words, _UNITS, n=1)
-    if near:
-        return f': did you mean "{near[0]}"?'
-    return ": write s, min, hours, days, weeks, business days or business hours"

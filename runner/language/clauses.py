@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field
 
 from runner.language.flow import Duration, Unit
 
-_DURATION = re.compile(r"^(\d{1,9}) ?(ms|s|sec|second|min|minute|h|hour|day|week|business day|business hour)s?$")
+_DURATION = re.compile(r"^([0-9]{1,9}) ?(ms|s|sec|second|min|minute|h|hour|day|week|business day|business hour)s?$")
 _UNITS: dict[str, Unit] = {
     "ms": "ms",
     "s": "s",

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from runner.contract import Action, ConnectorKind, Json, missing
 from runner.errors import Problem, SettingsError
-from runner.language.kinds import WORDS, fits, kind_of_field
+from runner.language.fields import WORDS, fits, kind_of_field
 from runner.language.nearest import did_you_mean
 from runner.language.source import Path, Source, as_quoted, read
 

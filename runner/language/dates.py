@@ -25,12 +25,15 @@ _MOMENT = re.compile(
 _WORD = re.compile(r"'[^']*'|([A-Za-z])\1*|[^A-Za-z']+|'")
 
 _MONTHS = "January February March April May June July August September October November December".split()
-_DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
-_DAY_NAMES: Mapping[str, tuple[str, str, str]] = {
-    "ja": ("月火水木金土日", "", "曜日"),
-    "zh-TW": ("一二三四五六日", "週", ""),
+_DAYS: Mapping[str, tuple[str, str]] = {
+    "en": (
+        "Mon Tue Wed Thu Fri Sat Sun",
+        "Monday Tuesday Wednesday Thursday Friday Saturday Sunday",
+    ),
+    "ja": ("月 火 水 木 金 土 日", "月曜日 火曜日 水曜日 木曜日 金曜日 土曜日 日曜日"),
+    "zh-TW": ("一 二 三 四 五 六 日", "星期一 星期二 星期三 星期四 星期五 星期六 星期日"),
 }
-LANGUAGES = ("en", "ja", "zh-TW")
+LANGUAGES = tuple(_DAYS)
 """Languages in which `format_date` knows the names of days and months."""
 
 
@@ -147,14 +150,13 @@ def in_zone(value: Json, zone: str, target: str) -> str:
         raise EvaluationError(f"{shown(value)} is outside the calendar") from error
 
 
-def format_date(value: Json, pattern: str, zone: str, language: str = "en") -> str:
-    """The date in the author's pattern.
+def format_date(value: Json, words: list[str], zone: str, language: str = "en") -> str:
+    """The date in the author's pattern, given as its `pattern_words`.
 
     Words: `YYYY YY` year, `MMMM MMM MM M` month, `DD D` day, `dddd ddd` weekday, `HH H` hour, `mm` minute, `ss` second.
     Other ASCII letters stand in 'single quotes'; every other sign stands for itself.
     """
     when = local(value, zone)
-    words = pattern_words(pattern, language)
     if not isinstance(when, datetime) and any(word in ("HH", "H", "mm", "ss") for word in words):
         raise EvaluationError(f"{shown(value)} is a date and has no time of day")
     return "".join(_written(word, when, language) for word in words)
@@ -175,7 +177,7 @@ def pattern_words(pattern: str, language: str = "en") -> list[str]:
 
 
 _PARTS: Mapping[str, str] = {
-    "YYYY": "{0:%Y}",
+    "YYYY": "{0.year:04}",
     "YY": "{0:%y}",
     "MM": "{0:%m}",
     "M": "{0.month}",
@@ -185,34 +187,20 @@ _PARTS: Mapping[str, str] = {
     "H": "{0.hour}",
     "mm": "{0:%M}",
     "ss": "{0:%S}",
-    "MMMM": "",
-    "MMM": "",
-    "dddd": "",
-    "ddd": "",
+    **dict.fromkeys(("MMMM", "MMM", "dddd", "ddd"), ""),
 }
 
 
 def _written(word: str, when: date | datetime, language: str) -> str:
     if word.startswith("'"):
         return word[1:-1]
-    if word == "YYYY":
-        return f"{when.year:04}"
-    if word in ("dddd", "ddd"):
-        return _day_name(when.weekday(), word == "ddd", language)
-    if word in ("MMMM", "MMM"):
+    if word[0] == "M" and len(word) > 2:
         name = _MONTHS[when.month - 1] if language == "en" else f"{when.month}月"
-        return name[:3] if word == "MMM" and language == "en" else name
-    part = _PARTS.get(word)
-    return part.format(when) if part else word
-
-
-def _day_name(weekday: int, is_short: bool, language: str) -> str:
-    if language == "en":
-        return _DAYS[weekday][:3] if is_short else _DAYS[weekday]
-    letters, before, behind = _DAY_NAMES[language]
-    if is_short:
-        return letters[weekday]
-    return f"{before or ''}{letters[weekday]}{behind}" if language == "ja" else f"星期{letters[weekday]}"
+        return name[:3] if len(word) == 3 else name
+    if word[0] == "d":
+        short, whole = _DAYS[language]
+        return (short if len(word) == 3 else whole).split()[when.weekday()]
+    return _PARTS.get(word, word).format(when)
 
 
 def _same_clock(when: date | datetime, step: timedelta) -> date | datetime:

@@ -1,6 +1,6 @@
 """Field types as they are written: `text`, `number or empty`, `{ choice: [basic, pro] }`.
 
-`field_type` reads the short and the long form into a `FieldType`; `values` and `types` work with that alone.
+`field_type` reads the short and the long form into a `FieldType`; everything else works with that alone.
 """
 
 # ruff: noqa: TRY004 (a wrong kind in what somebody wrote is a wrong value)
@@ -17,7 +17,36 @@ from runner.language.values import is_currency, is_number, kind_of, shown
 KINDS = "text number integer money date time datetime yes_no email phone url list record file choice any".split()
 """Every type word. `choice` has a long form alone; `any` is for connectors whose service takes whatever it is given."""
 
-COMMON = ("label", "help", "empty", "default", "personal")
+TEXTS = frozenset({"text", "email", "phone", "url", "choice", "date", "time", "datetime"})
+NUMBERS = frozenset({"number", "integer", "money"})
+_YAML_TYPES: Mapping[str, tuple[type, ...]] = {
+    "integer": (int,),
+    "number": (int, float),
+    "money": (int, float, dict),
+    "list": (list,),
+    "record": (dict,),
+    "file": (dict,),
+}
+
+WORDS: Mapping[str, str] = {
+    "text": "a text",
+    "number": "a number",
+    "integer": "a whole number",
+    "money": "an amount",
+    "date": "a date",
+    "time": "a time",
+    "datetime": "a moment",
+    "yes_no": "a yes or no (true, false)",
+    "email": "a mail address",
+    "phone": "a phone number",
+    "url": "an address (URL)",
+    "choice": "one of its choices",
+    "list": "a list",
+    "record": "a map",
+    "file": "a file",
+}
+
+BESIDE = ("label", "help", "empty", "default", "personal")
 """Keys that stand beside any type word in the long form."""
 
 _EMPTY = " or empty"
@@ -89,13 +118,13 @@ def _long_form(value: Mapping[str, Json]) -> FieldType:
     words = [key for key in value if key in KINDS]
     if len(words) != 1:
         problem = f"two types: {' and '.join(map(str, words))}" if words else "no type word"
-        other = [key for key in value if key not in COMMON]
+        other = [key for key in value if key not in BESIDE]
         hint = did_you_mean(str(other[0]), _offered(), "types") if other and not words else ""
         raise ValueError(f"the long form has {problem}{': ' + hint if hint else ''}")
     word = words[0]
     for key in value:
-        if key != word and key not in COMMON:
-            raise ValueError(f'"{key}" does not belong beside {word}: {did_you_mean(str(key), COMMON, "known keys")}')
+        if key != word and key not in BESIDE:
+            raise ValueError(f'"{key}" does not belong beside {word}: {did_you_mean(str(key), BESIDE, "known keys")}')
     shape = _shape_of(word, value[word])
     return replace(
         shape,
@@ -173,7 +202,7 @@ def _item_type(detail: Json) -> FieldType:
     """A type, or the fields of a record: `{ list: text }`, `{ list: { sku: text, qty: integer } }`."""
     if not isinstance(detail, Mapping):
         return field_type(detail)
-    if detail and all(key in KINDS or key in COMMON for key in detail):
+    if detail and all(key in KINDS or key in BESIDE for key in detail):
         try:
             return _long_form(detail)
         except ValueError:
@@ -210,3 +239,42 @@ def read_size(value: Json) -> int:
     if match is None:
         raise ValueError(f"{shown(value)} is not a size: write it as 10 MB")
     return int(match[1]) * _SIZES[match[2]]
+
+
+# --- what the check needs to know ----------------------------------------------------------------------------------
+
+
+def shape_of(written: Json) -> FieldType | None:
+    """The type as written, or None where it is none."""
+    try:
+        return field_type(written)
+    except ValueError:
+        return None
+
+
+def kind_of_field(written: Json) -> str:
+    """`text or empty` -> text; empty where it is no type, or takes anything."""
+    shape = shape_of(written)
+    return "" if shape is None or shape.kind == "any" else shape.kind
+
+
+def fields_below(shape: FieldType) -> Mapping[str, FieldType] | None:
+    """The names that a dot can read from a value of this type; None where they are not known."""
+    if shape.kind == "money":
+        return {"value": FieldType(kind="number"), "currency": FieldType(kind="text")}
+    if shape.kind == "file":
+        text = FieldType(kind="text")
+        return {"name": text, "size": FieldType(kind="integer"), "kind": text, "sha256": text}
+    if shape.kind == "record":
+        return shape.fields
+    return None if shape.kind == "any" else {}
+
+
+def fits(kind: str, value: Json) -> bool:
+    """Whether a value as YAML reads it can stand in a field of this kind; an unknown kind takes everything."""
+    if kind == "yes_no":
+        return isinstance(value, bool) or value in ("yes", "no")
+    if kind == "choice" and isinstance(value, int):
+        return True
+    wanted = _YAML_TYPES.get(kind, (str,) if kind in TEXTS else (object,))
+    return isinstance(value, wanted) and not (kind in NUMBERS and isinstance(value, bool))

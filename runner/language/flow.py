@@ -13,9 +13,7 @@ from typing import Literal
 
 from runner.contract import Json
 
-Verb = Literal[
-    "read", "do", "approve", "wait", "wait_for", "choose", "each", "parallel", "call", "emit", "hand_off"
-]
+Verb = Literal["read", "do", "approve", "wait", "wait_for", "choose", "each", "parallel", "call", "emit", "hand_off"]
 Word = Literal["cancel", "mark", "correct", "quarantine", "hand_off", "none"]
 Unit = Literal["ms", "s", "min", "hour", "day", "week", "business_day", "business_hour"]
 

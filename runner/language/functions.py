@@ -41,27 +41,33 @@ from runner.language.values import (
 )
 
 Gives = Literal["any", "text", "number", "yes_no", "list", "money", "date", "time", "datetime"]
+Call = Callable[..., Json]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Moment:
-    """What an evaluation knows besides its values: the recorded time (ms), the zone, the business calendar."""
+class Frame:
+    """What one evaluation reads: the names in reach, the recorded time (ms), the zone, the business calendar."""
 
-    now: int
-    zone: str
-    calendar: Calendar | None = None
+    __slots__ = ("calendar", "now", "scope", "zone")
+
+    def __init__(self, scope: Mapping[str, Json], now: int, zone: str, calendar: Calendar | None = None) -> None:
+        self.scope, self.now, self.zone, self.calendar = scope, now, zone, calendar
+
+    def within(self, name: str, value: Json) -> Frame:
+        """The same moment with one more name in reach."""
+        return Frame({**self.scope, name: value}, self.now, self.zone, self.calendar)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Function:
-    """One word of the language. `least` and `most` count its values, the one before `|` included.
+    """One word of the language; `call` takes the frame and the values.
 
-    `gives` is the kind of its answer, `any` where that follows from what goes in. `is_source`: begins a value, so it
-    cannot stand behind `|`. `check` says of literal values (the first left out) what is wrong with them, or raises.
+    `least` and `most` count the values, the one before `|` included. `gives` is the kind of the answer, `any` where
+    that follows from what goes in. `is_source`: begins a value, so it cannot stand behind `|`. `check` says of literal
+    values (the first left out) what is wrong with them, or raises.
     """
 
     name: str
-    call: Callable[..., Json]
+    call: Call
     least: int
     most: int
     gives: Gives
@@ -69,31 +75,14 @@ class Function:
     check: Callable[..., object] | None = None
 
 
-FUNCTIONS: dict[str, Function] = {}
-
-
-Call = Callable[..., Json]
-
-
-def _word(
-    gives: Gives, name: str = "", most: int = 0, check: Callable[..., object] | None = None
-) -> Callable[[Call], Call]:
-    def register(call: Call) -> Call:
-        signature = list(inspect.signature(call).parameters.values())[1:]
-        least = sum(one.default is one.empty and one.kind is not one.VAR_POSITIONAL for one in signature)
-        word = name or call.__name__.rstrip("_")
-        FUNCTIONS[word] = Function(
-            name=word,
-            call=call,
-            least=least,
-            most=most or len(signature),
-            gives=gives,
-            is_source=not signature,
-            check=check,
-        )
-        return call
-
-    return register
+def _function(
+    name: str, gives: Gives, call: Call, most: int = 0, check: Callable[..., object] | None = None
+) -> Function:
+    values = list(inspect.signature(call).parameters.values())[1:]
+    least = sum(one.default is one.empty and one.kind is not one.VAR_POSITIONAL for one in values)
+    return Function(
+        name=name, call=call, least=least, most=most or len(values), gives=gives, is_source=not values, check=check
+    )
 
 
 def needs_text(value: Json, name: str) -> str:
@@ -127,162 +116,100 @@ def bounded_text(text: str) -> str:
     return text
 
 
-# --- missing values (carried out by `expressions`) -----------------------------------------------------------------
-
-
-@_word("any")
-def default(at: Moment, value: Json, otherwise: Json) -> Json:
-    return otherwise if value is None else value
-
-
-@_word("yes_no")
-def given(at: Moment, value: Json) -> Json:
-    return value is not None
+def _longest(size: int, most: int, what: str) -> None:
+    if size > most:
+        raise EvaluationError(f"the {what} would be longer than {most:,} {'items' if what == 'list' else 'characters'}")
 
 
 # --- text ----------------------------------------------------------------------------------------------------------
 
 
-@_word("text")
-def upper(at: Moment, value: Json) -> Json:
-    return bounded_text(needs_text(value, "upper").upper())
-
-
-@_word("text")
-def lower(at: Moment, value: Json) -> Json:
-    return bounded_text(needs_text(value, "lower").lower())
-
-
-@_word("text")
-def trim(at: Moment, value: Json) -> Json:
-    return needs_text(value, "trim").strip()
-
-
-@_word("text")
-def replace(at: Moment, value: Json, old: Json, new: Json) -> Json:
+def _replace(at: Frame, value: Json, old: Json, new: Json) -> Json:
     text, old, new = (needs_text(one, "replace") for one in (value, old, new))
     if not old:
         raise EvaluationError('"replace" needs a text to look for, not an empty one')
-    if len(text) + text.count(old) * (len(new) - len(old)) > LONGEST_TEXT:
-        raise EvaluationError(f"the text would be longer than {LONGEST_TEXT:,} characters")
+    _longest(len(text) + text.count(old) * (len(new) - len(old)), LONGEST_TEXT, "text")
     return text.replace(old, new)
 
 
-@_word("list")
-def split(at: Moment, value: Json, by: Json) -> Json:
+def _split(at: Frame, value: Json, by: Json) -> Json:
     text, by = needs_text(value, "split"), needs_text(by, "split")
     if not by:
         raise EvaluationError('"split" needs a text to split at, not an empty one')
-    if text.count(by) >= LONGEST_LIST:
-        raise EvaluationError(f"the list would be longer than {LONGEST_LIST:,} items")
+    _longest(text.count(by) + 1, LONGEST_LIST, "list")
     return text.split(by)
 
 
-@_word("yes_no")
-def contains(at: Moment, value: Json, part: Json) -> Json:
+def _contains(at: Frame, value: Json, part: Json) -> Json:
     if isinstance(value, str):
         return needs_text(part, "contains") in value
     return any(kind_of(item) == kind_of(part) and equal(item, part) for item in needs_list(value, "contains"))
 
 
-@_word("yes_no")
-def starts_with(at: Moment, value: Json, part: Json) -> Json:
-    return needs_text(value, "starts_with").startswith(needs_text(part, "starts_with"))
-
-
-@_word("yes_no")
-def ends_with(at: Moment, value: Json, part: Json) -> Json:
-    return needs_text(value, "ends_with").endswith(needs_text(part, "ends_with"))
-
-
-@_word("text")
-def truncate(at: Moment, value: Json, length: Json) -> Json:
+def _truncate(at: Frame, value: Json, length: Json) -> Json:
     """At most that many characters, the last of them `…` where something was cut."""
     text, length = needs_text(value, "truncate"), needs_whole(length, "truncate", 1, LONGEST_TEXT)
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
-@_word("text")
-def one_line(at: Moment, value: Json) -> Json:
-    """Every run of spaces and line breaks becomes one space."""
-    return " ".join(needs_text(value, "one_line").split())
+def _starts_with(at: Frame, value: Json, part: Json) -> Json:
+    return needs_text(value, "starts_with").startswith(needs_text(part, "starts_with"))
+
+
+def _ends_with(at: Frame, value: Json, part: Json) -> Json:
+    return needs_text(value, "ends_with").endswith(needs_text(part, "ends_with"))
 
 
 # --- lists ---------------------------------------------------------------------------------------------------------
 
 
-@_word("number")
-def length(at: Moment, value: Json) -> Json:
+def _length(at: Frame, value: Json) -> Json:
     if kind_of(value) not in ("text", "list", "record"):
         raise EvaluationError(f'"length" counts a text, a list or a record, not {shown(value)}')
     return len(value)
 
 
-@_word("any")
-def first(at: Moment, value: Json) -> Json:
-    items = needs_list(value, "first")
-    if not items:
-        raise NoValue("the list is empty and has no first item")
-    return items[0]
+def _end_of(name: str, place: int) -> Call:
+    def end_of(at: Frame, value: Json) -> Json:
+        items = needs_list(value, name)
+        if not items:
+            raise NoValue(f"the list is empty and has no {name} item")
+        return items[place]
+
+    return end_of
 
 
-@_word("any")
-def last(at: Moment, value: Json) -> Json:
-    items = needs_list(value, "last")
-    if not items:
-        raise NoValue("the list is empty and has no last item")
-    return items[-1]
-
-
-@_word("text")
-def join(at: Moment, value: Json, by: Json = ", ") -> Json:
+def _join(at: Frame, value: Json, by: Json = ", ") -> Json:
     items, by = [as_text(item) for item in needs_list(value, "join")], needs_text(by, "join")
-    if sum(map(len, items)) + len(by) * len(items) > LONGEST_TEXT:
-        raise EvaluationError(f"the text would be longer than {LONGEST_TEXT:,} characters")
+    _longest(sum(map(len, items)) + len(by) * len(items), LONGEST_TEXT, "text")
     return by.join(items)
 
 
-@_word("any", name="sum")
-def total(at: Moment, value: Json) -> Json:
+def _sum(at: Frame, value: Json) -> Json:
     items = needs_list(value, "sum")
-    if not items:
-        return 0
-    if not (is_number(items[0]) or is_money(items[0])):
+    if items and not (is_number(items[0]) or is_money(items[0])):
         raise EvaluationError(f'"sum" adds numbers or money, not {shown(items[0])}')
-    return functools.reduce(lambda one, other: count("+", one, other), items)
+    return functools.reduce(lambda one, other: count("+", one, other), items) if items else 0
 
 
-@_word("any", name="min", most=20)
-def least(at: Moment, value: Json, *others: Json) -> Json:
-    return _extreme("min", value, others, less)
+def _extreme(name: str, goes_before: Callable[[Json, Json], bool]) -> Call:
+    def extreme(at: Frame, value: Json, *others: Json) -> Json:
+        items = [value, *others] if others else needs_list(value, name)
+        if not items:
+            raise NoValue(f'the list is empty and has no "{name}"')
+        return functools.reduce(lambda one, other: other if goes_before(other, one) else one, items)
+
+    return extreme
 
 
-@_word("any", name="max", most=20)
-def greatest(at: Moment, value: Json, *others: Json) -> Json:
-    return _extreme("max", value, others, lambda one, other: less(other, one))
-
-
-def _extreme(name: str, value: Json, others: tuple[Json, ...], goes_before: Callable[[Json, Json], bool]) -> Json:
-    items = [value, *others] if others else needs_list(value, name)
-    if not items:
-        raise NoValue(f'the list is empty and has no "{name}"')
-    return functools.reduce(lambda one, other: other if goes_before(other, one) else one, items)
-
-
-@_word("list")
-def sort(at: Moment, value: Json, field: Json = "") -> Json:
+def _sort(at: Frame, value: Json, field: Json = "") -> Json:
     """Smallest first; with a field, records by that field."""
     items, field = needs_list(value, "sort"), needs_text(field, "sort")
-    order = functools.cmp_to_key(_order)
+    order = functools.cmp_to_key(lambda one, other: less(other, one) - less(one, other))
     return sorted(items, key=lambda item: order(_field(item, field) if field else item))
 
 
-def _order(one: Json, other: Json) -> int:
-    return less(other, one) - less(one, other)
-
-
-@_word("list")
-def unique(at: Moment, value: Json) -> Json:
+def _unique(at: Frame, value: Json) -> Json:
     """The first of each; what counts is the whole value."""
     seen: dict[bytes, Json] = {}
     for item in needs_list(value, "unique"):
@@ -290,19 +217,14 @@ def unique(at: Moment, value: Json) -> Json:
     return list(seen.values())
 
 
-@_word("list")
-def where(at: Moment, value: Json, field: Json, wanted: Json) -> Json:
+def _where(at: Frame, value: Json, field: Json, wanted: Json) -> Json:
     """The records whose field is that value; a record without the field is left out."""
     field = needs_text(field, "where")
-    return [item for item in needs_list(value, "where") if _fits(_optional_field(item, field), wanted)]
+    found = [(item, _optional_field(item, field)) for item in needs_list(value, "where")]
+    return [item for item, one in found if one is not None and equal(one, wanted)]
 
 
-def _fits(found: Json, wanted: Json) -> bool:
-    return found is not None and equal(found, wanted)
-
-
-@_word("list")
-def pick(at: Moment, value: Json, field: Json) -> Json:
+def _pick(at: Frame, value: Json, field: Json) -> Json:
     """That field of each record."""
     field = needs_text(field, "pick")
     return [_field(item, field) for item in needs_list(value, "pick")]
@@ -328,8 +250,7 @@ def _optional_field(item: Json, field: str) -> Json:
 # --- numbers -------------------------------------------------------------------------------------------------------
 
 
-@_word("number")
-def number(at: Moment, value: Json) -> Json:
+def _number(at: Frame, value: Json) -> Json:
     """The number in a text, strictly read; the bare number of money."""
     if is_money(value):
         return value["value"]
@@ -341,13 +262,11 @@ def number(at: Moment, value: Json) -> Json:
         raise EvaluationError(str(error)) from error
 
 
-@_word("any", name="round")
-def rounded(at: Moment, value: Json, digits: Json = None) -> Json:
+def _round(at: Frame, value: Json, digits: Json = None) -> Json:
     """Half away from zero; money to its currency's decimals unless digits are given."""
     if is_money(value):
         places = currency_digits(value["currency"]) if digits is None else digits
-        amount: Json = rounded(at, value["value"], places)
-        return {"value": amount, "currency": value["currency"]}
+        return {"value": _round(at, value["value"], places), "currency": value["currency"]}
     if not is_number(value):
         raise EvaluationError(f'"round" works on a number, not on {shown(value)}')
     places = needs_whole(0 if digits is None else digits, "round", -12, 12)
@@ -361,52 +280,26 @@ def _known_currency(currency: Json) -> str:
     return currency
 
 
-@_word("money", check=_known_currency)
-def money(at: Moment, value: Json, currency: Json) -> Json:
+def _money(at: Frame, value: Json, currency: Json) -> Json:
     """The number as an amount of that currency."""
     currency = _known_currency(currency)
-    if is_money(value):
-        if value["currency"] != currency:
-            raise EvaluationError(f"{as_text(value)} is not {currency}: nothing is exchanged here")
-        return value
-    return {"value": number(at, value), "currency": currency}
+    if is_money(value) and value["currency"] != currency:
+        raise EvaluationError(f"{as_text(value)} is not {currency}: nothing is exchanged here")
+    return value if is_money(value) else {"value": _number(at, value), "currency": currency}
 
 
 # --- dates ---------------------------------------------------------------------------------------------------------
 
 
-@_word("datetime")
-def now(at: Moment) -> Json:
-    return dates.moment_text(at.now, at.zone)
-
-
-@_word("date")
-def today(at: Moment) -> Json:
-    return dates.moment_text(at.now, at.zone)[:10]
-
-
-@_word("date", name="date")
-def day_of(at: Moment, value: Json) -> Json:
-    return dates.date_text(value, at.zone)
-
-
-@_word("time", name="time")
-def time_of(at: Moment, value: Json) -> Json:
-    return dates.time_text(value, at.zone)
-
-
-@_word("any")
-def add_days(at: Moment, value: Json, days: Json) -> Json:
+def _add_days(at: Frame, value: Json, days: Json) -> Json:
     return dates.days_later(value, needs_whole(days, "add_days", -4_000_000, 4_000_000), at.zone)
 
 
-@_word("any")
-def add_months(at: Moment, value: Json, months: Json) -> Json:
+def _add_months(at: Frame, value: Json, months: Json) -> Json:
     return dates.months_later(value, needs_whole(months, "add_months", -120_000, 120_000), at.zone)
 
 
-@_word("date")
-def add_business_days(at: Moment, value: Json, days: Json) -> Json:
+def _add_business_days(at: Frame, value: Json, days: Json) -> Json:
     """A date; 0 gives the day itself or the next business day."""
     amount = needs_whole(days, "add_business_days", -2_600, 2_600)
     start = date.fromisoformat(dates.date_text(value, at.zone))
@@ -416,35 +309,60 @@ def add_business_days(at: Moment, value: Json, days: Json) -> Json:
         raise EvaluationError(f"{amount} business days from {shown(value)}: there is no such day") from error
 
 
-def _known_pattern(pattern: Json, language: Json = "en") -> None:
-    dates.pattern_words(needs_text(pattern, "format_date"), needs_text(language, "format_date"))
+def _known_pattern(pattern: Json, language: Json = "en") -> list[str]:
+    return dates.pattern_words(needs_text(pattern, "format_date"), needs_text(language, "format_date"))
 
 
-@_word("text", check=_known_pattern)
-def format_date(at: Moment, value: Json, pattern: Json, language: Json = "en") -> Json:
-    pattern, language = needs_text(pattern, "format_date"), needs_text(language, "format_date")
-    return dates.format_date(value, pattern, at.zone, language)
+def _format_date(at: Frame, value: Json, pattern: Json, language: Json = "en") -> Json:
+    return dates.format_date(value, _known_pattern(pattern, language), at.zone, language)
 
 
-@_word("datetime", check=lambda zone: dates.zone_of(needs_text(zone, "in_zone")))
-def in_zone(at: Moment, value: Json, zone: Json) -> Json:
+def _in_zone(at: Frame, value: Json, zone: Json) -> Json:
     return dates.in_zone(value, at.zone, needs_text(zone, "in_zone"))
 
 
-@_word("number")
-def days_between(at: Moment, start: Json, end: Json) -> Json:
-    return dates.days_between(start, end, at.zone)
-
-
-# --- other ---------------------------------------------------------------------------------------------------------
-
-
-@_word("text", name="json")
-def json_text(at: Moment, value: Json) -> Json:
-    return bounded_text(json.dumps(value, ensure_ascii=False, allow_nan=False))
-
-
-@_word("text", name="hash")
-def hash_text(at: Moment, value: Json) -> Json:
-    """SHA-256 of the canonical JSON, hexadecimal."""
-    return digest(value)
+FUNCTIONS: dict[str, Function] = {
+    one.name: one
+    for one in (
+        _function("default", "any", lambda at, value, otherwise: otherwise if value is None else value),
+        _function("given", "yes_no", lambda at, value: value is not None),
+        _function("upper", "text", lambda at, value: bounded_text(needs_text(value, "upper").upper())),
+        _function("lower", "text", lambda at, value: bounded_text(needs_text(value, "lower").lower())),
+        _function("trim", "text", lambda at, value: needs_text(value, "trim").strip()),
+        _function("replace", "text", _replace),
+        _function("split", "list", _split),
+        _function("contains", "yes_no", _contains),
+        _function("starts_with", "yes_no", _starts_with),
+        _function("ends_with", "yes_no", _ends_with),
+        _function("truncate", "text", _truncate),
+        _function("one_line", "text", lambda at, value: " ".join(needs_text(value, "one_line").split())),
+        _function("length", "number", _length),
+        _function("first", "any", _end_of("first", 0)),
+        _function("last", "any", _end_of("last", -1)),
+        _function("join", "text", _join),
+        _function("sum", "any", _sum),
+        _function("min", "any", _extreme("min", less), most=20),
+        _function("max", "any", _extreme("max", lambda one, other: less(other, one)), most=20),
+        _function("sort", "list", _sort),
+        _function("unique", "list", _unique),
+        _function("where", "list", _where),
+        _function("pick", "list", _pick),
+        _function("number", "number", _number),
+        _function("round", "any", _round),
+        _function("money", "money", _money, check=_known_currency),
+        _function("now", "datetime", lambda at: dates.moment_text(at.now, at.zone)),
+        _function("today", "date", lambda at: dates.moment_text(at.now, at.zone)[:10]),
+        _function("date", "date", lambda at, value: dates.date_text(value, at.zone)),
+        _function("time", "time", lambda at, value: dates.time_text(value, at.zone)),
+        _function("add_days", "any", _add_days),
+        _function("add_months", "any", _add_months),
+        _function("add_business_days", "date", _add_business_days),
+        _function("format_date", "text", _format_date, check=_known_pattern),
+        _function("in_zone", "datetime", _in_zone, check=lambda zone: dates.zone_of(needs_text(zone, "in_zone"))),
+        _function("days_between", "number", lambda at, start, end: dates.days_between(start, end, at.zone)),
+        _function(
+            "json", "text", lambda at, value: bounded_text(json.dumps(value, ensure_ascii=False, allow_nan=False))
+        ),
+        _function("hash", "text", lambda at, value: digest(value)),
+    )
+}

@@ -7,7 +7,7 @@ the three signs themselves.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 OPEN, CLOSE = "${{", "}}"
@@ -35,6 +35,10 @@ class Fault:
     hint: str = ""
     line: int = 1
     column: int = 1
+
+    def behind(self, start: int) -> Fault:
+        """The same in a text where this one begins at offset `start`."""
+        return replace(self, offset=self.offset + start)
 
 
 @lru_cache(maxsize=4096)
@@ -73,8 +77,7 @@ def pieces(text: str) -> list[str | Marker]:
 def place(text: str, fault: Fault) -> Fault:
     """The fault with its line and column in the text."""
     before = text[: fault.offset]
-    line, column = before.count("\n") + 1, fault.offset - (before.rfind("\n") + 1) + 1
-    return Fault(offset=fault.offset, length=fault.length, what=fault.what, hint=fault.hint, line=line, column=column)
+    return replace(fault, line=before.count("\n") + 1, column=fault.offset - before.rfind("\n"))
 
 
 def end_of(text: str, start: int) -> tuple[int, Fault | None]:

@@ -95,10 +95,11 @@ class Source:
         hint: str = "",
         *,
         on: Literal["value", "key"] = "value",
+        part: tuple[int, int] | None = None,
         level: Level = "error",
     ) -> Problem:
-        """A problem at the value (or key) of this path."""
-        place = self.key(path) if on == "key" else self.at(path)
+        """A problem at the value or the key of this path, or at a part (offset, length) of its text."""
+        place = self.key(path) if on == "key" else self.inside(path, *part) if part is not None else self.at(path)
         return problem_at(self.file, place, code, what, hint, level)
 
     def line(self, number: int) -> str:

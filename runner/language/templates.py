@@ -29,6 +29,7 @@ from runner.language.expressions import (
     decided,
     given_paths,
     missing_paths,
+    printed,
     source_faults,
     source_names,
     told,
@@ -39,7 +40,7 @@ from runner.language.markers import place
 from runner.language.markup import Place, address_of, mark_of, places_of, write_value
 from runner.language.nearest import did_you_mean
 from runner.language.passages import Choice, Loop, Part, Value, parse_passage
-from runner.language.values import LONGEST_TEXT, as_text
+from runner.language.values import LONGEST_TEXT
 
 ENDINGS = ("md", "txt", "html")
 MOST_ROUNDS = 100_000
@@ -105,9 +106,7 @@ def _passage_faults(text: str, start: int, *, with_blocks: bool = True) -> list[
         found.extend(source_faults(source, offset))
     if not with_blocks and any(isinstance(part, (Choice, Loop)) for part in passage.parts):
         found.append(Fault(offset=0, length=1, what="a subject has no blocks", hint="write a if b else c in a marker"))
-    return [
-        Fault(offset=fault.offset + start, length=fault.length, what=fault.what, hint=fault.hint) for fault in found
-    ]
+    return [fault.behind(start) for fault in found]
 
 
 def _sources(parts: tuple[Part, ...]) -> Iterator[tuple[str, int]]:
@@ -330,13 +329,9 @@ def _put_one(part: Part) -> Put:
     if isinstance(part, str):
         return lambda frame, sheet: sheet.add(part)
     if isinstance(part, Value):
-        read = told(part.source, _printed(compiled(part.source)))
+        read = printed(part.source)
         return lambda frame, sheet: sheet.add(sheet.write(part, read(frame)))
     return _put_loop(part) if isinstance(part, Loop) else _put_choice(part)
-
-
-def _printed(read: Read) -> Read:
-    return lambda frame: as_text(read(frame))
 
 
 def _put_loop(loop: Loop) -> Put:

@@ -32,13 +32,12 @@ from runner.language.entries import (
     read_entry,
     sample_entry,
 )
-from runner.language.fields import COMMON, KINDS, FieldType, field_type, field_types, read_size
+from runner.language.fields import KINDS, FieldType, field_type, field_types, read_size
 from runner.language.nearest import did_you_mean
 from runner.language.schemas import FORMATS, is_safe_pattern, schema_faults
 from runner.language.values import exact, is_number, read_number, shown
 
 __all__ = [
-    "COMMON",
     "KINDS",
     "MISSING",
     "FieldType",

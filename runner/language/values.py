@@ -195,11 +195,6 @@ def count(sign: str, left: Json, right: Json) -> Json:
     raise EvaluationError(f'"{sign}" counts with numbers, not with {shown(wrong)}{more}')
 
 
-def negate(value: Json) -> Json:
-    """The value with the other sign."""
-    return count("*", value, -1)
-
-
 def _decimal(sign: str, left: Decimal, right: Decimal) -> Decimal:
     try:
         return _SIGNS[sign](left, right)

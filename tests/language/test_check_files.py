@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.language.check.rules import RULES
+from runner.language.check.context import RULES
 from tests.language.ground import codes, told
 
 BAD = Path(__file__).parent / "bad"

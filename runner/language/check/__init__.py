@@ -1,7 +1,7 @@
 """The rules: everything about a flow that can be known before it runs.
 
-Each file holds one family of rules, and each rule registers itself (`rules.rule`). A rule is a generator: it takes the
-context and yields problems. To begin, read `context` (what a rule sees) and any one family.
+Each file holds one family of rules, and each rule registers itself (`context.rule`). A rule is a generator: it takes
+the context and yields problems. To begin, read `context` (what a rule sees) and any one family.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import pkgutil
 from dataclasses import replace
 
 from runner.errors import Level, Problem
-from runner.language.check.context import Context
-from runner.language.check.rules import RULES
+from runner.language.check.context import RULES, Context
 from runner.language.facts import ProjectFacts
 from runner.language.flow import Flow
 from runner.language.source import Source

@@ -1,57 +1,54 @@
-"""Actions: read or do (FL201), names of connections, actions, fields and templates (FL208), kinds of values (FL006)."""
+"""Actions: read or do (FL201), names of connections, actions and fields (FL208), values (FL006, FL002)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from runner.contract import Action, Json, missing
 from runner.errors import Problem
-from runner.language.check.context import Context, Use
-from runner.language.check.rules import rule
+from runner.language.check.context import Context, Use, rule
+from runner.language.fields import NUMBERS, WORDS, fits, kind_of_field, shape_of
 from runner.language.fitting import value_at
-from runner.language.kinds import NUMBERS, WORDS, fits, kind_of_field, shape_of
 from runner.language.nearest import did_you_mean, nearest
-from runner.language.source import Path, as_quoted, reads_differently
+from runner.language.source import Path, as_quoted, plain_value, reads_differently
+
+_DATE = re.compile(r"^\d{4}-\d{2}-\d{2}$")
+_PLAIN_NUMBER = re.compile(r"^-?(?!0\d)\d+(\.\d+)?$")
 
 
 @rule("FL201")
 def find_wrong_verbs(context: Context) -> Iterator[Problem]:
     """`read` with an action that changes something, or the other way round."""
     for use in context.uses:
-        action = context.action(use.action)
-        if action is None:
+        action, is_asking = context.action(use.action), use.word in ("read", "show")
+        if action is None or is_asking == (action.effect == "read"):
             continue
-        if use.word in ("read", "show") and action.effect != "read":
+        if is_asking:
             hint = "write do: instead, and say how it is made good" if use.word == "read" else "name a read action"
-            what = f"{use.action} changes something, so it cannot be {_called(use.word)}"
-            yield context.source.problem("FL201", use.path, what, hint)
-        elif use.word not in ("read", "show") and action.effect == "read":
+            called = "read" if use.word == "read" else "shown"
+            what = f"{use.action} changes something, so it cannot be {called}"
+        else:
             hint = "write read: instead" if use.word == "do" else "name an action that does something"
-            yield context.source.problem(
-                "FL201", use.path, f"{use.action} changes nothing, so it is no {use.word}", hint
-            )
-
-
-def _called(word: str) -> str:
-    return "read" if word == "read" else "shown"
+            what = f"{use.action} changes nothing, so it is no {use.word}"
+        yield context.source.problem("FL201", use.path, what, hint)
 
 
 @rule("FL208")
 def find_unknown_actions(context: Context) -> Iterator[Problem]:
     """Connections and actions that are not there."""
+    known = context.facts.known_connections()
     for use in context.uses:
         connection, _, name = use.action.partition(".")
         if connection in context.facts.unreadable or context.action(use.action) is not None:
             continue
-        known = context.facts.known_connections()
-        if connection not in known:
-            hint = did_you_mean(connection, known, "connections")
-            more = hint or "name it in connections.yaml"
-            yield context.source.problem("FL208", use.path, f'there is no connection "{connection}"', more)
-            continue
-        actions = [one.partition(".")[2] for one in context.facts.actions if one.startswith(f"{connection}.")]
-        hint = did_you_mean(name, actions, "its actions")
-        yield context.source.problem("FL208", use.path, f'"{connection}" has no action "{name}"', hint)
+        if connection in known:
+            actions = [one.partition(".")[2] for one in context.facts.actions if one.startswith(f"{connection}.")]
+            what, hint = f'"{connection}" has no action "{name}"', did_you_mean(name, actions, "its actions")
+        else:
+            hint = did_you_mean(connection, known, "connections") or "name it in connections.yaml"
+            what = f'there is no connection "{connection}"'
+        yield context.source.problem("FL208", use.path, what, hint)
 
 
 @rule("FL208")
@@ -73,78 +70,69 @@ def find_wrong_input(context: Context) -> Iterator[Problem]:
     """Fields that an action does not have, fields that are missing, values that cannot be meant."""
     for use in context.uses:
         action = context.action(use.action)
-        if action is None or use.word == "show":
-            continue
         written = value_at(context.source.data, use.inputs)
-        given: Mapping[str, Json] = written if isinstance(written, dict) else {}
-        if written is not None and not isinstance(written, dict):
+        if action is None or use.word == "show" or not isinstance(written, dict | None):
             continue
-        yield from _unknown_fields(context, use, action, given)
-        if not context.is_broken(use.inputs):
-            strangers = [nearest(name, action.input) for name in given if name not in action.input]
-            for name in missing(action.input, list(given)):
-                if name in strangers:
-                    continue
-                on = use.inputs if written is not None else use.path
-                kind = WORDS.get(kind_of_field(action.input[name]), "")
-                hint = f"it is {kind}" if kind else ""
-                yield context.source.problem("FL208", on, f'{use.action} needs the field "{name}"', hint, on="key")
+        given: Mapping[str, Json] = written or {}
         for name, value in given.items():
+            path = (*use.inputs, name)
+            if name not in action.input and not action.open_input:
+                hint, what = did_you_mean(name, action.input, "its fields"), f'{use.action} has no field "{name}"'
+                yield context.source.problem("FL208", path, what, hint, on="key")
             if name in action.input and name != action.fan_out:
-                yield from _wrong_value(context, (*use.inputs, name), name, value, action.input[name])
+                yield from _wrong_value(context, path, name, value, action.input[name])
+        if not context.is_broken(use.inputs):
+            yield from _missing_fields(context, use, action, given, use.path if written is None else use.inputs)
 
 
-def _unknown_fields(context: Context, use: Use, action: Action, given: Mapping[str, Json]) -> Iterator[Problem]:
-    if action.open_input:
-        return
-    for name in given:
-        if name not in action.input:
-            hint = did_you_mean(name, action.input, "its fields")
-            yield context.source.problem(
-                "FL208", (*use.inputs, name), f'{use.action} has no field "{name}"', hint, on="key"
-            )
+def _missing_fields(
+    context: Context, use: Use, action: Action, given: Mapping[str, Json], on: Path
+) -> Iterator[Problem]:
+    strangers = [nearest(name, action.input) for name in given if name not in action.input]
+    for name in missing(action.input, list(given)):
+        if name not in strangers:
+            kind = WORDS.get(kind_of_field(action.input[name]), "")
+            what, hint = f'{use.action} needs the field "{name}"', f"it is {kind}" if kind else ""
+            yield context.source.problem("FL208", on, what, hint, on="key")
 
 
 def _wrong_value(context: Context, path: Path, name: str, value: Json, written: Json) -> Iterator[Problem]:
     """A literal that the field cannot take; what an expression gives is known at run time only."""
-    shape = shape_of(written)
-    if shape is None or path in context.source.broken or (isinstance(value, str) and "${{" in value):
+    source, shape = context.source, shape_of(written)
+    if shape is None or path in source.broken or (isinstance(value, str) and "${{" in value):
         return
     if value is None:
         if not shape.optional:
-            what = f'nothing is written after "{name}"'
-            yield context.source.problem("FL006", path, what, f"it is {WORDS.get(shape.kind, shape.kind)}", on="key")
+            what, hint = f'nothing is written after "{name}"', f"it is {WORDS.get(shape.kind, shape.kind)}"
+            yield source.problem("FL006", path, what, hint, on="key")
         return
-    scalar = context.source.scalars.get(path)
-    if scalar is not None and scalar.style == "plain" and reads_differently(scalar.text) and shape.kind not in NUMBERS:
+    scalar = source.scalars.get(path)
+    is_plain = scalar is not None and scalar.style == "plain"
+    if scalar is not None and is_plain and reads_differently(scalar.text) and shape.kind not in NUMBERS:
         return
     if shape.kind in ("text", "email", "phone", "url") and scalar is not None and not isinstance(value, str):
-        what = f'"{name}" is a text, and {scalar.text} would be read as {_read_as(value)}'
-        yield context.source.problem("FL002", path, what, f"write it in quotes: {as_quoted(scalar.text)}")
+        read_as = "a yes or no" if isinstance(value, bool) else f"the number {value}"
+        what = f'"{name}" is a text, and {scalar.text} would be read as {read_as}'
+        yield source.problem("FL002", path, what, f"write it in quotes: {as_quoted(scalar.text)}")
     elif not fits(shape.kind, value):
-        yield context.source.problem("FL006", path, f'"{name}" needs {WORDS[shape.kind]}')
+        yield source.problem("FL006", path, f'"{name}" needs {WORDS[shape.kind]}')
     elif shape.kind == "choice" and shape.choices and value not in shape.choices:
         hint = did_you_mean(str(value), [str(choice) for choice in shape.choices], "its choices")
-        yield context.source.problem("FL006", path, f'"{name}" cannot be "{value}"', hint)
+        yield source.problem("FL006", path, f'"{name}" cannot be "{value}"', hint)
     elif shape.kind == "record" and shape.fields is not None and isinstance(value, dict):
         for key in value:
             if key not in shape.fields:
                 hint = did_you_mean(key, shape.fields, "its fields")
-                yield context.source.problem("FL208", (*path, key), f'"{name}" has no field "{key}"', hint, on="key")
-
-
-def _read_as(value: Json) -> str:
-    return "a yes or no" if isinstance(value, bool) else f"the number {value}"
+                yield source.problem("FL208", (*path, key), f'"{name}" has no field "{key}"', hint, on="key")
 
 
 @rule("FL208")
 def find_wrong_find(context: Context) -> Iterator[Problem]:
     """`find` by fields that the connector cannot ask by."""
     for placed in context.placed:
-        find, action = placed.step.find, context.action(placed.step.action)
+        find, action, path = placed.step.find, context.action(placed.step.action), (*placed.path, "find")
         if find is None or action is None:
             continue
-        path = (*placed.path, "find")
         if not action.find_by:
             what = f"{placed.step.action} cannot be looked up by find"
             yield context.source.problem("FL208", path, what, "take find out", on="key")
@@ -155,32 +143,40 @@ def find_wrong_find(context: Context) -> Iterator[Problem]:
                 what = f'{placed.step.action} cannot be found by "{name}"'
                 yield context.source.problem("FL208", (*path, name), what, hint, on="key")
         if not find:
-            yield context.source.problem(
-                "FL208", path, "find names no field", f"by: {', '.join(action.find_by)}", on="key"
-            )
+            hint = f"by: {', '.join(action.find_by)}"
+            yield context.source.problem("FL208", path, "find names no field", hint, on="key")
 
 
-@rule("FL208")
-def find_missing_templates(context: Context) -> Iterator[Problem]:
-    """Templates that are not there."""
-    known = {name.split(".")[0] for name in context.facts.templates} | set(context.facts.templates)
+# --- plain values that YAML reads as something else ----------------------------------------------------------------
+
+
+def _fields_of(context: Context) -> Iterator[tuple[Path, str]]:
+    """Every field of every action that is named: (path of its value, kind)."""
     for use in context.uses:
         action = context.action(use.action)
-        written = value_at(context.source.data, (*use.inputs, "template"))
-        if action is None or not action.renders_template or not isinstance(written, str) or "${{" in written:
+        for name, kind in action.input.items() if action is not None else ():
+            yield (*use.inputs, name), kind_of_field(kind)
+
+
+@rule("FL002")
+def find_changed_values(context: Context) -> Iterator[Problem]:
+    """00123, 1.10, 5319E7, +49: the quoted form keeps what was written. Where a number is expected, 1.10 is one."""
+    numbers = {path for path, kind in _fields_of(context) if kind in NUMBERS}
+    for path, scalar in context.source.scalars.items():
+        if scalar.style != "plain" or not reads_differently(scalar.text) or context.is_broken(path[:-1]):
             continue
-        if written not in known:
-            short = {name.split(".")[0] for name in known}
-            hint = did_you_mean(written, short, "templates") or f"write templates/{written}.md"
-            path = (*use.inputs, "template")
-            yield context.source.problem("FL208", path, f'there is no template "{written}"', hint)
+        if path not in numbers or not _PLAIN_NUMBER.match(scalar.text):
+            value = plain_value(scalar.text)
+            shown = "nothing" if value is None else "a yes or no" if isinstance(value, bool) else str(value)
+            what, hint = f"{scalar.text} would be read as {shown}", f"write it in quotes: {as_quoted(scalar.text)}"
+            yield context.source.problem("FL002", path, what, hint)
 
 
-def number_paths(context: Context) -> frozenset[Path]:
-    """Where numbers are expected: there `1.10` is a number and nothing is lost."""
-    found: set[Path] = set()
-    for use in context.uses:
-        action = context.action(use.action)
-        if action is not None:
-            found.update((*use.inputs, name) for name, kind in action.input.items() if kind_of_field(kind) in NUMBERS)
-    return frozenset(found)
+@rule("FL002")
+def find_dates_in_text(context: Context) -> Iterator[Problem]:
+    """A date without quotes in a text field: other programs read a date there."""
+    for path, kind in _fields_of(context):
+        scalar = context.source.scalars.get(path)
+        if kind == "text" and scalar is not None and scalar.style == "plain" and _DATE.match(scalar.text):
+            what = f'"{path[-1]}" is a text, and {scalar.text} looks like a date'
+            yield context.source.problem("FL002", path, what, f"write it in quotes: {as_quoted(scalar.text)}")

@@ -1,4 +1,4 @@
-"""Conditions: a `when` that is no yes or no (FL103), a text compared with a number (FL104)."""
+"""Conditions and keys: no yes or no (FL103), a text against a number (FL104), clocks in a key (FL206), none (FL209)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from runner.errors import Problem
-from runner.language.check.context import Context, Text, only_expression, parsed
-from runner.language.check.names import problem_in
-from runner.language.check.rules import rule
-from runner.language.check.shapes import is_number, is_text, kind_of, path_of
-from runner.language.expressions import markers
+from runner.language.check.context import Context, Text, only_expression, parsed, parts_of, rule
+from runner.language.check.shapes import kind_of
+from runner.language.expressions import markers, path_of, path_text
 
-_CONDITIONS = ("when", "only_if")
 _CALLED = {
     "text": "a text",
     "number": "a number",
@@ -23,39 +20,32 @@ _CALLED = {
     "time": "a time",
     "datetime": "a moment",
 }
+_HINTS = {"number": "{} > 0", "money": "{} > 0", "list": "{} | length > 0", "text": "{} == '…'"}
+_CLOCKS = ("now", "today")
+_CLOCK_NAMES = (("run", "started_at"), ("run", "id"), ("trigger", "at"))
+_NEED_A_KEY = ("schedule", "cron", "poll", "mail", "manual")
 
 
 @rule("FL103")
 def find_no_conditions(context: Context) -> Iterator[Problem]:
     """`when` is a yes or no: one expression, and nothing else."""
-    for text in _conditions(context):
-        name = str(text.path[-1])
+    for text in context.texts:
+        name = text.path[-1]
+        if name not in ("when", "only_if") or (text.reach != "trigger" and text.path[-2:-1] == ("with",)):
+            continue
         source = only_expression(text.text)
         if source is None:
             what = f'"{name}" is a text, and it must be a yes or no'
             hint = "write one comparison in one marker" if markers(text.text) else f"write {name}: ${{{{ … }}}}"
-            yield problem_in(context, text, "FL103", 0, len(text.text), what, hint)
+            yield context.source.problem("FL103", text.path, what, hint, part=(0, len(text.text)))
             continue
-        tree = parsed(source)
+        tree, shown = parsed(source), source.strip()
         kind = kind_of(context, text, tree) if tree is not None else ""
         if kind and kind != "yes_no":
-            what = f'"{name}" must be a yes or no, and {source.strip()} is {_CALLED.get(kind, kind)}'
-            offset = text.text.index(source) + len(source) - len(source.lstrip())
-            yield problem_in(context, text, "FL103", offset, len(source.strip()), what, _hint(source.strip(), kind))
-
-
-def _conditions(context: Context) -> Iterator[Text]:
-    for text in context.texts:
-        if text.path[-1] in _CONDITIONS and (text.reach == "trigger" or text.path[-2:-1] != ("with",)):
-            yield text
-
-
-def _hint(source: str, kind: str) -> str:
-    if kind in ("number", "money"):
-        return f"compare it: {source} > 0"
-    if kind in ("list", "text"):
-        return f"compare it: {source} | length > 0" if kind == "list" else f"compare it: {source} == '…'"
-    return "compare it with something"
+            what = f'"{name}" must be a yes or no, and {shown} is {_CALLED.get(kind, kind)}'
+            hint = f"compare it: {_HINTS[kind].format(shown)}" if kind in _HINTS else "compare it with something"
+            part = (text.text.index(source) + len(source) - len(source.lstrip()), len(shown))
+            yield context.source.problem("FL103", text.path, what, hint, part=part)
 
 
 @rule("FL104")
@@ -63,43 +53,79 @@ def find_text_against_number(context: Context) -> Iterator[Problem]:
     """A text never equals a number, so such a comparison is a mistake."""
     for text in context.texts:
         for marker in markers(text.text):
+            tree, source = parsed(marker.source), marker.source
+            place = (marker.start + len(source) - len(source.lstrip()), len(source.strip()))
+            for part in parts_of(tree) if tree is not None else ():
+                for words, amount in _mixed(context, text, part) if type(part).__name__ == "Compare" else ():
+                    first, second = _shown(words), _shown(amount)
+                    what = f"{first} is a text and {second} is a number: they never compare"
+                    hint = f"write {first} | number" if path_of(words) else "take the quotes off the number"
+                    yield context.source.problem("FL104", text.path, what, hint, part=place)
+
+
+def _mixed(context: Context, text: Text, compare: Any) -> Iterator[tuple[Any, Any]]:
+    """Each pair (a text, a number) that the comparison compares."""
+    left = compare.expr
+    for operand in compare.ops:
+        kinds = {kind_of(context, text, side): side for side in (left, operand.expr)}
+        amount = kinds.get("number", kinds.get("money"))
+        if operand.op not in ("in", "notin") and "text" in kinds and amount is not None:
+            yield kinds["text"], amount
+        left = operand.expr
+
+
+def _shown(part: Any) -> str:
+    path = path_of(part)
+    if path is None and type(part).__name__ == "Const":
+        return f'"{part.value}"' if isinstance(part.value, str) else str(part.value)
+    return "one side" if path is None else path_text(path)
+
+
+# --- keys ----------------------------------------------------------------------------------------------------------
+
+
+@rule("FL206")
+def find_clocks(context: Context) -> Iterator[Problem]:
+    """A key that would be another one at each try."""
+    for text in context.texts:
+        name = str(text.path[-1])
+        if text.path != ("run_key",) and (text.placed is None or text.path != (*text.placed.path, "key")):
+            continue
+        whole = parsed(only_expression(text.text))
+        if not text.text.strip() or (type(whole).__name__ == "Const" and whole.value in ("", None)):
+            part = (0, len(text.text) or 1)
+            yield context.source.problem("FL206", text.path, f'"{name}" is empty', "name the business event", part=part)
+        for marker in markers(text.text):
             tree = parsed(marker.source)
-            if tree is None:
-                continue
-            for comparison in _comparisons(tree):
-                yield from _mixed(context, text, marker.start, marker.source, comparison)
+            for shown in _clocks(tree) if tree is not None else ():
+                what = f'"{name}" is built on {shown}, which is never the same twice'
+                hint = "use what names the business event, an order number or a date out of the inputs"
+                if shown == "run.id" and name == "run_key":
+                    what = '"run_key" is built on run.id, which every run has its own of'
+                at = marker.start + max(marker.source.find(shown.removesuffix("()")), 0)
+                yield context.source.problem("FL206", text.path, what, hint, part=(at, len(shown)))
 
 
-def _comparisons(tree: Any) -> Iterator[Any]:
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
-        if type(node).__name__ == "Compare":
-            yield node
-        waiting.extend(node.iter_child_nodes())
+def _clocks(tree: Any) -> Iterator[str]:
+    for part in parts_of(tree):
+        if type(part).__name__ == "Call" and type(part.node).__name__ == "Name" and part.node.name in _CLOCKS:
+            yield f"{part.node.name}()"
+        path = path_of(part)
+        if path in _CLOCK_NAMES:
+            yield path_text(path)
 
 
-def _mixed(context: Context, text: Text, start: int, source: str, node: Any) -> Iterator[Problem]:
-    left = node.expr
-    for operand in node.ops:
-        right = operand.expr
-        first, second = kind_of(context, text, left), kind_of(context, text, right)
-        if operand.op not in ("in", "notin") and (
-            (is_text(first) and is_number(second)) or (is_number(first) and is_text(second))
-        ):
-            left_is_text = is_text(first)
-            words, amount = (left, right) if left_is_text else (right, left)
-            what = f"{_shown(words, source)} is a text and {_shown(amount, source)} is a number: they never compare"
-            hint = f"write {_shown(words, source)} | number" if path_of(words) else "take the quotes off the number"
-            offset = start + len(source) - len(source.lstrip())
-            yield problem_in(context, text, "FL104", offset, len(source.strip()), what, hint)
-        left = right
-
-
-def _shown(node: Any, source: str) -> str:
-    path = path_of(node)
-    if path is not None:
-        return ".".join(path)
-    if type(node).__name__ == "Const":
-        return f'"{node.value}"' if isinstance(node.value, str) else str(node.value)
-    return "one side"
+@rule("FL209")
+def find_missing_key(context: Context) -> Iterator[Problem]:
+    """A `do`, a trigger that has no id of its own, and no `run_key`."""
+    source = context.source
+    if ("run_key",) in source.keys or not any(placed.step.verb == "do" for placed in context.placed):
+        return
+    kinds = [kind for trigger in context.flow.trigger for kind in _NEED_A_KEY if kind in trigger]
+    is_unsure = () in source.broken and any(str(key).startswith(("run", "key")) for key in source.data)
+    if kinds and not is_unsure:
+        word = {"manual": "a start by hand", "cron": "a schedule"}.get(kinds[0], f"a {kinds[0]}")
+        what = f"the flow changes the world, and {word} does not say which business event a run is for"
+        hint = "write run_key: what the same event always has, for example ${{ inputs.order_no }}"
+        path = ("trigger",) if ("trigger",) in source.keys else ("flow",)
+        yield source.problem("FL209", path, what, hint, on="key")

@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 from runner.contract import Action
-from runner.errors import EvaluationError
+from runner.errors import EvaluationError, Problem
 from runner.language.expressions import markers, tree
 from runner.language.facts import ProjectFacts
 from runner.language.fitting import value_at
-from runner.language.flow import Branch, Compensation, Flow, Step
+from runner.language.flow import Branch, Flow, Step
 from runner.language.load import steps_in
 from runner.language.source import Path, Source
 
 Reach = Literal["start", "step", "compensation", "trigger", "end"]
 """When an expression is read: before the run, in a step, in its compensation, at a trigger, when all is over."""
 
-_IN_STEP = (
-    "when",
-    "with",
-    "find",
-    "key",
-    "lock",
-    "wait",
-    "each",
-    "match",
-    "say",
-    "show",
-    "approve",
-    "emit",
-    "wait_for",
-)
+_IN_STEP = "when with find key lock wait each match say show approve emit wait_for".split()
 _IN_COMPENSATION = ("with", "say", "show")
 _IN_TRIGGER = ("fill", "id", "only_if", "entity", "order_by", "seen_by", "with")
 TRIGGER_NAMES: dict[str, tuple[str, ...]] = {
@@ -58,6 +44,11 @@ class Placed:
     branches: tuple[tuple[str, int], ...] = ()
     earlier: frozenset[str] = frozenset()
     guards: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """`item`, where the step stands in an `each`."""
+        return frozenset({"item"} if any(outer.step.verb == "each" for outer in self.around) else ())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,40 +87,38 @@ class Context:
     def placed(self) -> tuple[Placed, ...]:
         """Every step with its place, in the order they are written."""
         paths: dict[tuple[str, int], Path] = {}
-        unnamed: dict[int, Path] = {}
         for path, data in steps_in(self.source.data):
             line = self.source.at(path).line
-            unnamed.setdefault(line, path)
+            paths.setdefault(("", line), path)
             if isinstance(data.get("id"), str):
                 paths.setdefault((data["id"], line), path)
-        self._paths, self._unnamed = paths, unnamed
-        return tuple(self._walk(self.flow.steps, (), (), frozenset(), ()))
+        self._paths = paths
+        return tuple(self._walk(self.flow.steps, Placed(step=Step(id="", verb="wait"), path=()), ()))
 
-    def _walk(
-        self,
-        steps: tuple[Step, ...],
-        around: tuple[Placed, ...],
-        branches: tuple[tuple[str, int], ...],
-        earlier: frozenset[str],
-        guards: tuple[str, ...],
-    ) -> Iterator[Placed]:
+    def _walk(self, steps: tuple[Step, ...], above: Placed, around: tuple[Placed, ...]) -> Iterator[Placed]:
+        """`above` holds what is so before the first of the steps."""
+        earlier = above.earlier
         for step in steps:
-            path = self._paths.get((step.id, step.line)) or self._unnamed.get(step.line, ())
-            here = (*guards, step.when) if step.when is not None else guards
-            placed = Placed(step=step, path=path, around=around, branches=branches, earlier=earlier, guards=here)
+            path = self._paths.get((step.id, step.line)) or self._paths.get(("", step.line), ())
+            guards = (*above.guards, step.when) if step.when is not None else above.guards
+            branches = above.branches
+            placed = Placed(step=step, path=path, around=around, branches=branches, earlier=earlier, guards=guards)
             yield placed
             for number, branch in enumerate(step.branches):
-                inside = (*here, branch.when) if branch.when is not None else here
-                yield from self._walk(branch.steps, (*around, placed), (*branches, (step.id, number)), earlier, inside)
+                inside = Placed(
+                    step=step,
+                    path=path,
+                    branches=(*branches, (step.id, number)),
+                    earlier=earlier,
+                    guards=(*guards, branch.when) if branch.when is not None else guards,
+                )
+                yield from self._walk(branch.steps, inside, (*around, placed))
             earlier = earlier | {step.id} | (_ids(step.branches) if step.verb != "each" else frozenset())
 
     @cached_property
     def by_id(self) -> dict[str, Placed]:
         """The first step of each id."""
-        found: dict[str, Placed] = {}
-        for placed in self.placed:
-            found.setdefault(placed.step.id, placed)
-        return found
+        return {placed.step.id: placed for placed in reversed(self.placed)}
 
     def is_broken(self, path: Path) -> bool:
         """Whether something at or below this path could not be used, so that what is missing may be there after all."""
@@ -158,81 +147,58 @@ class Context:
     @cached_property
     def texts(self) -> tuple[Text, ...]:
         """Every text that is read for expressions, with what is in reach there."""
-        return (*self._of_the_run(), *self._of_triggers(), *self._of_steps(), *self._of_the_end())
+        return tuple(self._texts())
 
-    def _below(self, path: Path) -> Iterator[tuple[Path, str]]:
-        """Every text at or below this path."""
-        value = value_at(self.source.data, path)
-        if isinstance(value, str):
-            yield path, value
-        elif isinstance(value, dict):
-            for key in value:
-                yield from self._below((*path, key))
-        elif isinstance(value, list):
-            for index in range(len(value)):
-                yield from self._below((*path, index))
-
-    def _of_the_run(self) -> Iterator[Text]:
-        for path in (("run_key",), ("record",)):
-            for where, text in self._below(path):
-                yield Text(path=where, text=text, reach="start")
-
-    def _of_triggers(self) -> Iterator[Text]:
+    def _texts(self) -> Iterator[Text]:
+        for key in ("run_key", "record"):
+            yield from self._below((key,), "start")
         written = value_at(self.source.data, ("trigger",))
         several = enumerate(written) if isinstance(written, list) else [(None, written)]
         for number, trigger in several:
-            if not isinstance(trigger, dict):
-                continue
             here: Path = ("trigger",) if number is None else ("trigger", number)
-            names = {name for kind, found in TRIGGER_NAMES.items() if kind in trigger for name in found}
-            for key in _IN_TRIGGER:
-                for where, text in self._below((*here, key)):
-                    yield Text(path=where, text=text, reach="trigger", names=frozenset(names))
-
-    def _of_steps(self) -> Iterator[Text]:
+            kinds = [kind for kind in TRIGGER_NAMES if isinstance(trigger, dict) and kind in trigger]
+            names = frozenset(name for kind in kinds for name in TRIGGER_NAMES[kind])
+            for key in _IN_TRIGGER if isinstance(trigger, dict) else ():
+                yield from self._below((*here, key), "trigger", names=names)
         for placed in self.placed:
-            in_each = any(outer.step.verb == "each" for outer in placed.around)
-            names = frozenset({"item"}) if in_each else frozenset()
-            for key in _IN_STEP:
-                for where, text in self._below((*placed.path, key)):
-                    yield Text(path=where, text=text, reach="step", placed=placed, names=names)
-            yield from self._of_branches(placed, names)
-            if placed.step.verb == "each":
-                for where, text in self._below((*placed.path, "named")):
-                    yield Text(path=where, text=text, reach="step", placed=placed, names=names | {"item"})
-            for key in _IN_COMPENSATION:
-                for where, text in self._below((*placed.path, "compensate", key)):
-                    more = names | {"output", "failure"}
-                    yield Text(path=where, text=text, reach="compensation", placed=placed, names=more)
+            yield from self._of_step(placed)
+        yield from self._below(("outputs",), "end")
+        yield from self._below(("on_failure", "with"), "end", names=frozenset({"failure"}))
 
-    def _of_branches(self, placed: Placed, names: frozenset[str]) -> Iterator[Text]:
+    def _of_step(self, placed: Placed) -> Iterator[Text]:
+        names = placed.names
+        for key in _IN_STEP:
+            yield from self._below((*placed.path, key), "step", placed, names)
         for number, branch in enumerate(placed.step.branches):
             path = (*placed.path, "choose", number, "when")
-            if placed.step.verb == "choose" and branch.when is not None and path in self.source.scalars:
+            if branch.when is not None and path in self.source.scalars:
                 yield Text(path=path, text=self.source.scalars[path].text, reach="step", placed=placed, names=names)
+        if placed.step.verb == "each":
+            yield from self._below((*placed.path, "named"), "step", placed, names | {"item"})
+        for key in _IN_COMPENSATION:
+            path = (*placed.path, "compensate", key)
+            yield from self._below(path, "compensation", placed, names | {"output", "failure"})
 
-    def _of_the_end(self) -> Iterator[Text]:
-        for where, text in self._below(("outputs",)):
-            yield Text(path=where, text=text, reach="end")
-        for where, text in self._below(("on_failure", "with")):
-            yield Text(path=where, text=text, reach="end", names=frozenset({"failure"}))
+    def _below(
+        self, path: Path, reach: Reach, placed: Placed | None = None, names: frozenset[str] = frozenset()
+    ) -> Iterator[Text]:
+        """Every text at or below this path."""
+        value = value_at(self.source.data, path)
+        if isinstance(value, str):
+            yield Text(path=path, text=value, reach=reach, placed=placed, names=names)
+        for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+            yield from self._below((*path, key), reach, placed, names)
 
 
 def _ids(branches: tuple[Branch, ...]) -> frozenset[str]:
-    found: set[str] = set()
-    for branch in branches:
-        for step in branch.steps:
-            found.add(step.id)
-            if step.verb != "each":
-                found |= _ids(step.branches)
-    return frozenset(found)
+    steps = [step for branch in branches for step in branch.steps]
+    return frozenset(step.id for step in steps).union(*(_ids(step.branches) for step in steps if step.verb != "each"))
 
 
 def _uses_of(placed: Placed) -> Iterator[Use]:
-    step, path = placed.step, placed.path
+    step, path, words = placed.step, placed.path, placed.step.compensate
     if step.action:
         yield Use(action=step.action, path=(*path, step.verb), inputs=(*path, "with"), placed=placed, word=step.verb)
-    words: Compensation | None = step.compensate
     if words is None:
         return
     here = (*path, "compensate")
@@ -246,15 +212,49 @@ def _uses_of(placed: Placed) -> Iterator[Use]:
 def only_expression(text: str) -> str | None:
     """The inner expression of a text that is one marker and nothing else; None for any other text."""
     found = markers(text)
-    stripped = text.strip()
-    if len(found) != 1 or not (stripped.startswith("${{") and stripped.endswith("}}")):
-        return None
-    return found[0].source if len(stripped) == found[0].end - found[0].start + 5 else None
+    if len(found) == 1 and text.strip() == text[found[0].start - 3 : found[0].end + 2]:
+        return found[0].source
+    return None
 
 
-def parsed(source: str) -> Any:
-    """The expression's tree, or None where it is not in the language (FL007 says so)."""
+def parsed(source: str | None) -> Any:
+    """The expression's tree, or None where there is none or it is not in the language (FL007 says so)."""
     try:
-        return tree(source)
+        return None if source is None else tree(source)
     except EvaluationError:
         return None
+
+
+def parts_of(tree: Any) -> Iterator[Any]:
+    """Every part of a tree, itself included."""
+    waiting = [tree]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        waiting.extend(part.iter_child_nodes())
+
+
+# --- the register --------------------------------------------------------------------------------------------------
+
+Find = Callable[[Context], Iterator[Problem]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rule:
+    """One rule: the codes of the problems it may give, and how it finds them."""
+
+    codes: tuple[str, ...]
+    find: Find
+
+
+RULES: list[Rule] = []
+
+
+def rule(*codes: str) -> Callable[[Find], Find]:
+    """Registers a rule under the codes it gives."""
+
+    def register(find: Find) -> Find:
+        RULES.append(Rule(codes=codes, find=find))
+        return find
+
+    return register

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from runner.language.check.context import Context, Placed, Text, only_expression, parsed
+from runner.language.check.context import Placed, Text, only_expression, parsed
 from runner.language.expressions import given_paths, names
 
 
-def is_certain(context: Context, text: Text, wanted: Placed, path: tuple[str, ...]) -> str:
+def why_uncertain(text: Text, wanted: Placed, path: tuple[str, ...]) -> str:
     """Empty if the step has an answer wherever this text is read, else what may have become of it."""
     user = text.placed
     name = wanted.step.id
@@ -18,11 +18,15 @@ def is_certain(context: Context, text: Text, wanted: Placed, path: tuple[str, ..
     guards = _guards_of(text)
     if any(_speaks_of(guard, name) or _gives(guard, path) for guard in guards):
         return ""
-    if any(step_id == name for step_id, _ in (user.branches if user is not None else ())):
+    mine = user.branches if user is not None else ()
+    if any(step_id == name for step_id, _ in mine):
         return ""
     if wanted.step.if_refused == "continue":
         return "may have been refused"
-    if _shares_branch(wanted, user) and _conditions_hold(wanted, guards):
+    chosen = {outer.step.id for outer in wanted.around if outer.step.verb == "choose"}
+    shares_branch = all(branch in mine for branch in wanted.branches if branch[0] in chosen)
+    known = [part for guard in guards for part in _parts(guard)]
+    if shares_branch and all(part in known for condition in wanted.guards for part in _parts(condition)):
         return ""
     return "may have been skipped"
 
@@ -35,27 +39,10 @@ def _guards_of(text: Text) -> tuple[str, ...]:
     return guards[:-1] if text.path == (*text.placed.path, "when") and text.placed.step.when is not None else guards
 
 
-def _shares_branch(wanted: Placed, user: Placed | None) -> bool:
-    """Whether every branch of `choose` the wanted step stands in is the user's branch too."""
-    chosen = {outer.step.id for outer in wanted.around if outer.step.verb == "choose"}
-    mine = set(user.branches) if user is not None else set()
-    return all(branch in mine for branch in wanted.branches if branch[0] in chosen)
-
-
-def _conditions_hold(wanted: Placed, guards: tuple[str, ...]) -> bool:
-    """Whether each condition of the wanted step is one that holds for the user as well."""
-    mine = [part for guard in guards for part in _parts(guard)]
-    return all(part in mine for condition in wanted.guards for part in _parts(condition))
-
-
 def _parts(condition: str) -> Iterator[Any]:
     """The conditions that `and` joins, as trees; a text that is no single expression stands for itself."""
-    source = only_expression(condition)
-    tree = parsed(source) if source is not None else None
-    if tree is None:
-        yield condition.strip()
-        return
-    waiting = [tree]
+    tree = parsed(only_expression(condition))
+    waiting: list[Any] = [condition.strip() if tree is None else tree]
     while waiting:
         part = waiting.pop()
         if type(part).__name__ == "And":
@@ -69,6 +56,5 @@ def _speaks_of(condition: str, step_id: str) -> bool:
 
 
 def _gives(condition: str, path: tuple[str, ...]) -> bool:
-    source = only_expression(condition)
-    tree = parsed(source) if source is not None else None
+    tree = parsed(only_expression(condition))
     return tree is not None and any(path[: len(given)] == given for given in given_paths(tree))

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from runner.errors import Problem
-from runner.language.check.context import Context, Placed, Text
-from runner.language.check.guards import is_certain
-from runner.language.check.rules import rule
+from runner.language.check.context import Context, Placed, Text, rule
+from runner.language.check.guards import why_uncertain
 from runner.language.check.shapes import Shape, below, output_of
 from runner.language.expressions import NameUse, faults, names
-from runner.language.kinds import fields_below, shape_of
+from runner.language.fields import fields_below, shape_of
 from runner.language.nearest import did_you_mean
 
-_RUN = ("id", "flow", "mode", "started_at")
-_TRIGGER = ("id", "at", "by")
-_FAILURE = ("kind", "step", "summary", "by", "at")
+_FIELDS = {
+    "run": ("id", "flow", "mode", "started_at"),
+    "trigger": ("id", "at", "by"),
+    "failure": ("kind", "step", "summary", "by", "at"),
+}
 _ELSEWHERE = {
     "item": "is in reach inside `each` only",
     "output": "is in reach in a compensation only",
@@ -30,67 +31,51 @@ def find_faults(context: Context) -> Iterator[Problem]:
     """What is not in the language."""
     for text in context.texts:
         for fault in faults(text.text):
-            yield problem_in(context, text, "FL007", fault.offset, fault.length, fault.what, fault.hint)
+            part = (fault.offset, fault.length)
+            yield context.source.problem("FL007", text.path, fault.what, fault.hint, part=part)
 
 
 @rule("FL007")
 def find_unread(context: Context) -> Iterator[Problem]:
     """An expression where none is read: it would stand there as it is written."""
-    read = {text.path for text in context.texts}
-    for path, scalar in context.source.scalars.items():
+    read, source = {text.path for text in context.texts}, context.source
+    for path, scalar in source.scalars.items():
         if path in read or "${{" not in scalar.text or path[-1] in _NO_MARKER or path[0] == "inputs":
             continue
-        if context.is_broken(path[:-1]) or _is_below_unknown(context, path):
+        if context.is_broken(path[:-1]) or any(path[:end] in source.broken for end in range(1, len(path))):
             continue
         name = next(str(part) for part in reversed(path) if isinstance(part, str))
-        at = scalar.text.index("${{")
-        place = context.source.inside(path, at, 3)
-        yield Problem(
-            code="FL007",
-            level="error",
-            file=context.source.file,
-            line=place.line,
-            column=place.column,
-            length=place.length,
-            what=f'"{name}" is taken as it is written; no expression is read there',
-        )
-
-
-def _is_below_unknown(context: Context, path: tuple[str | int, ...]) -> bool:
-    return any(path[:end] in context.source.broken for end in range(1, len(path)))
+        what = f'"{name}" is taken as it is written; no expression is read there'
+        yield source.problem("FL007", path, what, part=(scalar.text.index("${{"), 3))
 
 
 @rule("FL101")
 def find_strangers(context: Context) -> Iterator[Problem]:
     """Names that nobody has."""
     for text in context.texts:
-        wrong = [problem_in(context, text, "FL007", fault.offset, fault.length, "") for fault in faults(text.text)]
+        wrong = [context.source.inside(text.path, fault.offset, fault.length) for fault in faults(text.text)]
         for use in names(text.text):
-            for problem in _stranger(context, text, use):
-                if not any(_covers(fault, problem) for fault in wrong):
-                    yield problem
+            for found in _strangers(context, text, use):
+                if not any(
+                    one.line == found.line and 0 <= found.column - one.column < max(one.length, 1) for one in wrong
+                ):
+                    yield found
 
 
-def _covers(fault: Problem, problem: Problem) -> bool:
-    begin = fault.column
-    return fault.line == problem.line and begin <= problem.column < begin + max(fault.length, 1)
-
-
-def _stranger(context: Context, text: Text, use: NameUse) -> Iterator[Problem]:
+def _strangers(context: Context, text: Text, use: NameUse) -> Iterator[Problem]:
     root, rest = use.path[0], use.path[1:]
-    if root in text.names:
-        yield from _of_known_root(context, text, use)
-        return
-    if root in _ELSEWHERE and root not in text.names:
+    if root == "output" and root in text.names and text.placed is not None:
+        step = text.placed.step
+        yield from _wrong_part(context, text, use, 1, output_of(context, step), f'the output of "{step.id}"')
+    elif root in _ELSEWHERE and root not in text.names:
         yield _at_part(context, text, use, 0, "FL101", f'"{root}" {_ELSEWHERE[root]}')
-        return
-    if root in ("run", "trigger"):
-        fields = _RUN if root == "run" else _TRIGGER
-        if rest and rest[0] not in fields:
-            hint = did_you_mean(rest[0], fields, "there are")
+    elif root in _FIELDS and (root == "failure" or root not in text.names):
+        if rest and rest[0] not in _FIELDS[root]:
+            hint = did_you_mean(rest[0], _FIELDS[root], "known names" if root == "failure" else "there are")
             yield _at_part(context, text, use, 1, "FL101", f'"{root}" has no "{rest[0]}"', hint)
+    elif root in text.names:
         return
-    if root == "inputs":
+    elif root == "inputs":
         yield from _of_inputs(context, text, use)
     elif root in ("steps", "outcome"):
         yield from _of_steps(context, text, use)
@@ -100,41 +85,26 @@ def _stranger(context: Context, text: Text, use: NameUse) -> Iterator[Problem]:
 
 
 def _root_hint(context: Context, root: str, roots: set[str]) -> str:
-    if root in context.flow.inputs:
-        return f'did you mean "inputs.{root}"?'
-    if root in context.by_id:
-        return f'did you mean "steps.{root}"?'
+    for place, known in (("inputs", context.flow.inputs), ("steps", context.by_id)):
+        if root in known:
+            return f'did you mean "{place}.{root}"?'
     return did_you_mean(root, roots, "names begin with")
 
 
-def _of_known_root(context: Context, text: Text, use: NameUse) -> Iterator[Problem]:
-    root, rest = use.path[0], use.path[1:]
-    if root == "failure" and rest and rest[0] not in _FAILURE:
-        yield _at_part(context, text, use, 1, "FL101", f'"failure" has no "{rest[0]}"', did_you_mean(rest[0], _FAILURE))
-    if root == "output" and text.placed is not None:
-        known = output_of(context, text.placed.step)
-        yield from _wrong_part(context, text, use, 1, known, f'the output of "{text.placed.step.id}"')
-
-
 def _of_inputs(context: Context, text: Text, use: NameUse) -> Iterator[Problem]:
-    if len(use.path) < 2:
-        return
-    name = use.path[1]
-    if name not in context.flow.inputs:
-        if not context.is_broken(("inputs",)):
-            hint = did_you_mean(name, context.flow.inputs, "inputs")
-            yield _at_part(context, text, use, 1, "FL101", f'there is no input "{name}"', hint)
-        return
-    shape = shape_of(context.flow.inputs[name])
-    if shape is not None:
-        yield from _wrong_part(context, text, use, 2, fields_below(shape), f'input "{name}"')
+    name = use.path[1] if len(use.path) > 1 else ""
+    if name in context.flow.inputs:
+        shape = shape_of(context.flow.inputs[name])
+        if shape is not None:
+            yield from _wrong_part(context, text, use, 2, fields_below(shape), f'input "{name}"')
+    elif name and not context.is_broken(("inputs",)):
+        hint = did_you_mean(name, context.flow.inputs, "inputs")
+        yield _at_part(context, text, use, 1, "FL101", f'there is no input "{name}"', hint)
 
 
 def _of_steps(context: Context, text: Text, use: NameUse) -> Iterator[Problem]:
-    if len(use.path) < 2:
-        return
-    name = use.path[1]
-    if name in context.source.lost:
+    name = use.path[1] if len(use.path) > 1 else ""
+    if not name or name in context.source.lost:
         return
     placed = context.by_id.get(name)
     if placed is None:
@@ -148,8 +118,7 @@ def _wrong_part(
     context: Context, text: Text, use: NameUse, start: int, known: Mapping[str, Shape] | None, owner: str
 ) -> Iterator[Problem]:
     """The first part of the path, from `start` on, that is not among the fields there."""
-    for number in range(start, len(use.path)):
-        part = use.path[number]
+    for number, part in enumerate(use.path[start:], start):
         if known is None:
             return
         if part not in known:
@@ -167,75 +136,47 @@ def find_too_early(context: Context) -> Iterator[Problem]:
     """A step that is used before it ran, or where it may have been skipped."""
     for text in context.texts:
         for use in names(text.text):
-            if use.path[0] == "steps" and len(use.path) > 1 and use.path[1] in context.by_id:
-                yield from _too_early(context, text, use, context.by_id[use.path[1]])
-            elif use.path[0] == "outcome" and len(use.path) > 1 and text.reach in ("start", "trigger"):
+            yield from _too_early(context, text, use)
+            if use.path[0] == "outcome" and len(use.path) > 1 and text.reach in ("start", "trigger"):
                 yield _at_part(context, text, use, 1, "FL102", "no step has run yet when this is read")
 
 
 def find_in_use(context: Context, text: Text, use: NameUse) -> Iterator[Problem]:
     """Everything that is wrong with one use of a name."""
-    yield from _stranger(context, text, use)
-    if use.path[0] == "steps" and len(use.path) > 1 and use.path[1] in context.by_id:
-        yield from _too_early(context, text, use, context.by_id[use.path[1]])
+    yield from _strangers(context, text, use)
+    yield from _too_early(context, text, use)
 
 
-def _too_early(context: Context, text: Text, use: NameUse, wanted: Placed) -> Iterator[Problem]:
-    name = use.path[1]
-    if text.reach in ("start", "trigger"):
-        yield _at_part(context, text, use, 1, "FL102", f'step "{name}" has not run yet when this is read')
+def _too_early(context: Context, text: Text, use: NameUse) -> Iterator[Problem]:
+    wanted = context.by_id.get(use.path[1]) if use.path[0] == "steps" and len(use.path) > 1 else None
+    if wanted is None:
         return
-    if use.guarded:
-        return
-    lists = [outer.step.id for outer in wanted.around if outer.step.verb == "each"]
-    mine = [outer.step.id for outer in text.placed.around] if text.placed is not None else []
-    outside = [each for each in lists if each not in mine]
-    if outside:
-        what = f'step "{name}" runs once per item of "{outside[0]}" and is in reach only there'
-        yield _at_part(
-            context, text, use, 1, "FL102", what, f"afterwards there are steps.{outside[0]}.done and .set_aside"
-        )
-        return
-    if text.placed is not None and not _has_begun(text, wanted):
-        where = "this step" if text.placed.step.id == name else f'step "{name}"'
-        what = (
-            f"{where} has not run yet here"
-            if text.reach == "step"
-            else f"{where} may not have run yet when this is read"
-        )
-        hint = "use a step above this one" if text.reach == "step" else f"write steps.{name}… | default(…)"
+    what, hint = _why_too_early(context, text, use, wanted)
+    if what:
         yield _at_part(context, text, use, 1, "FL102", what, hint)
-        return
-    why = is_certain(context, text, wanted, use.path)
-    if why:
-        guard = f"or put it behind when: ${{{{ outcome.{name} == 'done' }}}}"
-        hint = f"write {'.'.join(use.path)} | default(…), {guard}"
-        yield _at_part(context, text, use, 1, "FL102", f'step "{name}" {why}', hint)
 
 
-def _has_begun(text: Text, wanted: Placed) -> bool:
-    placed = text.placed
-    if placed is None or wanted.step.id in placed.earlier:
-        return True
-    return text.reach == "compensation" and placed.step.id == wanted.step.id
-
-
-# --- places --------------------------------------------------------------------------------------------------------
-
-
-def problem_in(context: Context, text: Text, code: str, offset: int, length: int, what: str, hint: str = "") -> Problem:
-    """A problem at a part of a text."""
-    place = context.source.inside(text.path, offset, length)
-    return Problem(
-        code=code,
-        level="error",
-        file=context.source.file,
-        line=place.line,
-        column=place.column,
-        length=place.length,
-        what=what,
-        hint=hint,
-    )
+def _why_too_early(context: Context, text: Text, use: NameUse, wanted: Placed) -> tuple[str, str]:
+    name, placed = wanted.step.id, text.placed
+    if text.reach in ("start", "trigger"):
+        return f'step "{name}" has not run yet when this is read', ""
+    if use.guarded:
+        return "", ""
+    mine = [outer.step.id for outer in placed.around] if placed is not None else []
+    for outer in wanted.around:
+        each = outer.step.id
+        if outer.step.verb == "each" and each not in mine:
+            what = f'step "{name}" runs once per item of "{each}" and is in reach only there'
+            return what, f"afterwards there are steps.{each}.done and .set_aside"
+    is_own = placed is not None and placed.step.id == name
+    if placed is not None and name not in placed.earlier and not (is_own and text.reach == "compensation"):
+        where = "this step" if is_own else f'step "{name}"'
+        if text.reach == "step":
+            return f"{where} has not run yet here", "use a step above this one"
+        return f"{where} may not have run yet when this is read", f"write steps.{name}… | default(…)"
+    why = why_uncertain(text, wanted, use.path)
+    guard = f"or put it behind when: ${{{{ outcome.{name} == 'done' }}}}"
+    return (f'step "{name}" {why}', f"write {'.'.join(use.path)} | default(…), {guard}") if why else ("", "")
 
 
 def _at_part(context: Context, text: Text, use: NameUse, number: int, code: str, what: str, hint: str = "") -> Problem:
@@ -244,6 +185,5 @@ def _at_part(context: Context, text: Text, use: NameUse, number: int, code: str,
     for earlier in use.path[:number]:
         at = text.text.find(earlier, at) + len(earlier)
     start = text.text.find(use.path[number], at)
-    if start < 0:
-        return problem_in(context, text, code, use.offset, use.length, what, hint)
-    return problem_in(context, text, code, start, len(use.path[number]), what, hint)
+    part = (use.offset, use.length) if start < 0 else (start, len(use.path[number]))
+    return context.source.problem(code, text.path, what, hint, part=part)

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from runner.contract import Json
 from runner.errors import Problem
-from runner.language.check.context import Context
-from runner.language.check.rules import rule
+from runner.language.check.context import Context, rule
 from runner.language.source import Path
 from runner.language.zones import zone_fault
 

@@ -8,9 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from runner.errors import Problem
-from runner.language.check.context import Context
-from runner.language.check.rules import rule
-from runner.language.places import problem_at
+from runner.language.check.context import Context, rule
 
 _KNOWN = re.compile(
     r"\b(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{8,}|\bsk-[A-Za-z0-9_-]{16,}|\bxox[abprs]-[A-Za-z0-9-]{8,}"
@@ -34,9 +32,8 @@ def find_secrets(context: Context) -> Iterator[Problem]:
         bare = _MARKER.sub(lambda found: " " * len(found[0]), scalar.text)
         match = _KNOWN.search(bare) or _random_looking(bare)
         if match is not None:
-            place = context.source.inside(path, match.start(), match.end() - match.start())
-            what = "this looks like a secret, and a flow is no place for one"
-            yield problem_at(context.source.file, place, "FL401", what, HINT)
+            what, part = "this looks like a secret, and a flow is no place for one", (match.start(), len(match[0]))
+            yield context.source.problem("FL401", path, what, HINT, part=part)
         elif path[0] == "steps" and _NAMES.match(str(path[-1])) and bare.strip() == scalar.text.strip() != "":
             yield context.source.problem("FL401", path, f'the secret "{path[-1]}" is written in the flow', HINT)
 
@@ -45,11 +42,7 @@ def _random_looking(text: str) -> re.Match[str] | None:
     """A long run of signs that nobody would write by hand."""
     for match in _LONG.finditer(text):
         found = match.group()
-        has_all = (
-            any(char.isdigit() for char in found)
-            and any(c.isupper() for c in found)
-            and any(c.islower() for c in found)
-        )
+        has_all = all(any(map(test, found)) for test in (str.isdigit, str.isupper, str.islower))
         counts = Counter(found)
         bits = -sum(count / len(found) * math.log2(count / len(found)) for count in counts.values())
         if has_all and bits >= _LEAST_BITS:

@@ -1,4 +1,4 @@
-"""Steps: one id each (FL105); inputs of a known type (FL006)."""
+"""Steps have one id each (FL105), inputs a known type (FL006), and people can be reached (FL301)."""
 
 from __future__ import annotations
 
@@ -6,34 +6,62 @@ import re
 from collections.abc import Iterator
 
 from runner.errors import Problem
-from runner.language.check.context import Context
-from runner.language.check.rules import rule
+from runner.language.check.context import Context, rule
 from runner.language.fields import field_type
+from runner.language.nearest import did_you_mean, nearest
+from runner.language.source import Path
 
 
 @rule("FL105")
 def find_twins(context: Context) -> Iterator[Problem]:
     """Two steps with one id."""
-    lines: dict[str, int] = {}
     for placed in context.placed:
-        name = placed.step.id
-        if name in lines:
-            what = f'the id "{name}" is taken by the step on line {lines[name]}'
+        first = context.by_id[placed.step.id]
+        if first is not placed:
+            what = f'the id "{placed.step.id}" is taken by the step on line {first.step.line}'
             yield context.source.problem("FL105", (*placed.path, "id"), what, "every step of a flow has its own")
-        else:
-            lines[name] = placed.step.line
 
 
 @rule("FL006")
 def find_wrong_types(context: Context) -> Iterator[Problem]:
     """Inputs whose type is none."""
-    if list(context.flow.inputs) == ["schema"]:
-        return
     for name, written in context.flow.inputs.items():
-        if context.is_broken(("inputs", name)):
+        if context.is_broken(("inputs", name)) or list(context.flow.inputs) == ["schema"]:
             continue
         try:
             field_type(written)
         except ValueError as error:
             sentence, _, hint = re.sub(r": (?=did you mean)", "; ", str(error)).partition("; ")
             yield context.source.problem("FL006", ("inputs", name), sentence, hint)
+
+
+@rule("FL301")
+def find_unreachable(context: Context) -> Iterator[Problem]:
+    """Owners and people to be told who are nobody, or whom no message reaches."""
+    people = context.facts.people
+    for path, name in _people(context):
+        scalar = context.source.scalars.get(path)
+        why = people.reachable(name) if name and scalar is not None and scalar.text == name else ""
+        if why:
+            hint = _nearest_name(name, people.names()) if why.startswith("there is no") else ""
+            yield context.source.problem("FL301", path, why, hint)
+
+
+def _nearest_name(name: str, known: tuple[str, ...]) -> str:
+    kind, _, key = name.partition(":")
+    keys = [one.partition(":")[2] for one in known if one.startswith(kind)]
+    close = nearest(key, keys)
+    return f'did you mean "{kind}:{close}"?' if close else did_you_mean("", keys, f"{kind} names")
+
+
+def _people(context: Context) -> Iterator[tuple[Path, str]]:
+    flow = context.flow
+    yield ("owner",), flow.owner
+    yield ("on_failure", "tell"), flow.on_failure.tell
+    yield ("on_failure", "escalate_to"), flow.on_failure.escalate_to
+    for placed in context.placed:
+        step, path = placed.step, placed.path
+        yield (*path, "owner"), step.owner
+        yield (*path, "hand_off"), step.hand_off_to
+        if step.compensate is not None and step.compensate.word == "hand_off":
+            yield (*path, "compensate", "hand_off"), step.compensate.target

@@ -12,6 +12,7 @@ without an exponent, money as `12,000 JPY`, a yes or no as `yes` or `no`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 from jinja2 import nodes
@@ -19,16 +20,17 @@ from jinja2 import nodes
 from runner.contract import Json
 from runner.errors import EvaluationError
 from runner.language.calendar import Calendar
-from runner.language.expressions.reading import Frame, Read, reader
+from runner.language.expressions.reading import Key, Read, path_of, path_text, reader
 from runner.language.expressions.syntax import parse, source_faults
-from runner.language.expressions.uses import NameUse, Path, given_paths, missing_paths, uses_of
-from runner.language.functions import bounded_text
+from runner.language.expressions.uses import NameUse, Path, given_paths, kind_of_answer, missing_paths, uses_of
+from runner.language.functions import Frame, bounded_text
 from runner.language.markers import Fault, Marker, pieces, scan
 from runner.language.values import NoValue, as_text, shown
 
 __all__ = [
     "Fault",
     "Frame",
+    "Key",
     "Marker",
     "NameUse",
     "NoValue",
@@ -40,9 +42,13 @@ __all__ = [
     "evaluate",
     "faults",
     "given_paths",
+    "kind_of_answer",
     "markers",
     "missing_paths",
     "names",
+    "path_of",
+    "path_text",
+    "printed",
     "source_faults",
     "source_names",
     "told",
@@ -85,10 +91,7 @@ def source_names(source: str, start: int = 0, known: frozenset[Path] = frozenset
     parsed = parse(source)
     if isinstance(parsed, Fault):
         return ()
-    return tuple(
-        NameUse(path=use.path, offset=use.offset + start, length=use.length, guarded=use.guarded)
-        for use in uses_of(parsed, source, known)
-    )
+    return tuple(replace(use, offset=use.offset + start) for use in uses_of(parsed, source, known))
 
 
 def tree(source: str) -> nodes.Expr:
@@ -157,10 +160,7 @@ def _planned(text: str) -> Read:
     parts = pieces(text.strip())
     if len(found) == 1 and len(parts) == 1:
         return told(found[0].source, compiled(found[0].source))
-    reads = [
-        _constant(part) if isinstance(part, str) else told(part.source, _printed(compiled(part.source)))
-        for part in pieces(text)
-    ]
+    reads = [_constant(part) if isinstance(part, str) else printed(part.source) for part in pieces(text)]
     return lambda frame: bounded_text("".join([read(frame) for read in reads]))
 
 
@@ -168,8 +168,10 @@ def _constant(value: Json) -> Read:
     return lambda frame: value
 
 
-def _printed(read: Read) -> Read:
-    return lambda frame: as_text(read(frame))
+def printed(source: str) -> Read:
+    """The expression as text inside a sentence, whose errors say in which expression they arose."""
+    read = compiled(source)
+    return told(source, lambda frame: as_text(read(frame)))
 
 
 def _short(source: str) -> str:

@@ -13,34 +13,12 @@ from jinja2 import nodes
 
 from runner.contract import Json
 from runner.errors import EvaluationError
-from runner.language.calendar import Calendar
-from runner.language.functions import FUNCTIONS, Moment
+from runner.language.functions import FUNCTIONS, Frame
 from runner.language.nearest import nearest
-from runner.language.values import NoValue, among, count, equal, less, negate, shown
+from runner.language.values import NoValue, among, count, equal, less, shown
 
 Key = str | int
-Read = Callable[["Frame"], Json]
-
-
-class Frame:
-    """What one evaluation reads: the names in reach and the moment."""
-
-    __slots__ = ("_at", "_calendar", "_now", "_zone", "scope")
-
-    def __init__(self, scope: Mapping[str, Json], now: int, zone: str, calendar: Calendar | None = None) -> None:
-        self.scope = scope
-        self._now, self._zone, self._calendar = now, zone, calendar
-        self._at: Moment | None = None
-
-    @property
-    def at(self) -> Moment:
-        if self._at is None:
-            self._at = Moment(now=self._now, zone=self._zone, calendar=self._calendar)
-        return self._at
-
-    def within(self, name: str, value: Json) -> Frame:
-        """The same moment with one more name in reach."""
-        return Frame({**self.scope, name: value}, self._now, self._zone, self._calendar)
+Read = Callable[[Frame], Json]
 
 
 def reader(part: nodes.Node) -> Read:
@@ -54,14 +32,13 @@ def reader(part: nodes.Node) -> Read:
 def path_of(part: nodes.Node) -> tuple[Key, ...] | None:
     """The keys of a plain path (`steps.plan.rows[0]`), or None for anything else."""
     keys: list[Key] = []
-    while True:
-        if isinstance(part, nodes.Name):
-            return (part.name, *reversed(keys))
+    while not isinstance(part, nodes.Name):
         key = key_of(part)
         if key is None:
             return None
         keys.append(key)
         part = part.node  # type: ignore[attr-defined]
+    return (part.name, *reversed(keys))
 
 
 def key_of(part: nodes.Node) -> Key | None:
@@ -82,14 +59,16 @@ def path_text(keys: tuple[Key, ...]) -> str:
 # --- names and keys ------------------------------------------------------------------------------------------------
 
 
-def _read_path(keys: tuple[Key, ...]) -> Read:
+def _read_path(keys: tuple[Key, ...], *, is_needed: bool = True) -> Read:
     def read(frame: Frame) -> Json:
         value: Json = frame.scope
         for key in keys:
             is_record = type(value) is dict and type(key) is str
             value = value.get(key) if is_record else _step(value, key, keys)
             if value is None:
-                raise _missing(frame.scope, keys)
+                if is_needed:
+                    raise _missing(frame.scope, keys)
+                return None
         return value
 
     return read
@@ -114,53 +93,37 @@ def _missing(scope: Mapping[str, Json], keys: tuple[Key, ...]) -> NoValue:
     value: Json = scope
     for place, key in enumerate(keys):
         inner = _step(value, key, keys)
-        if inner is not None:
-            value = inner
-            continue
-        near = _near(value, key)
-        hint = f', did you mean "{near}"?' if near else ""
-        path = path_text(keys)
-        reached = path_text(keys[: place + 1])
-        because = f" ({reached} has none)" if reached != path else ""
-        return NoValue(f"{path} has no value{because}{hint}")
+        if inner is None:
+            is_unknown = isinstance(value, Mapping) and isinstance(key, str) and key not in value
+            near = nearest(str(key), filter(_is_text, value)) if is_unknown else ""
+            because = f" ({path_text(keys[: place + 1])} has none)" if place + 1 < len(keys) else ""
+            return NoValue(f"{path_text(keys)} has no value{because}" + (f', did you mean "{near}"?' if near else ""))
+        value = inner
     return NoValue(f"{path_text(keys)} has no value")
 
 
-def _near(value: Json, key: Key) -> str:
-    if not isinstance(value, Mapping) or not isinstance(key, str) or key in value:
-        return ""
-    return nearest(key, [name for name in value if isinstance(name, str)])
+def _is_text(value: Json) -> bool:
+    return isinstance(value, str)
 
 
-def _read_key(part: nodes.Getattr | nodes.Getitem) -> Read:
+def _read_key(part: nodes.Name | nodes.Getattr | nodes.Getitem) -> Read:
     keys = path_of(part)
-    if keys is not None:
-        return _read_path(keys)
+    if keys is not None or isinstance(part, nodes.Name):
+        return _read_path(keys or ())
     holder = reader(part.node)
-    if isinstance(part, nodes.Getattr):
-        attr = part.attr
-        return lambda frame: _found(_step(holder(frame), attr), attr)
-    key = reader(part.arg)
+    key = _read_value(part.attr) if isinstance(part, nodes.Getattr) else reader(part.arg)
 
     def read(frame: Frame) -> Json:
         wanted = key(frame)
-        return _found(_step(holder(frame), wanted), wanted)
+        value = _step(holder(frame), wanted)
+        if value is None:
+            raise NoValue(f"there is no item [{wanted}]" if isinstance(wanted, int) else f'"{wanted}" has no value')
+        return value
 
     return read
 
 
-def _found(value: Json, key: Json) -> Json:
-    if value is None:
-        raise NoValue(f"there is no item [{key}]" if isinstance(key, int) else f'"{key}" has no value')
-    return value
-
-
-def _read_name(part: nodes.Name) -> Read:
-    return _read_path((part.name,))
-
-
-def _read_const(part: nodes.Const) -> Read:
-    value = part.value
+def _read_value(value: Json) -> Read:
     return lambda frame: value
 
 
@@ -177,14 +140,9 @@ def _read_arithmetic(part: nodes.BinExpr) -> Read:
     return lambda frame: count(sign, left(frame), right(frame))
 
 
-def _read_negative(part: nodes.Neg) -> Read:
-    inner = reader(part.node)
-    return lambda frame: negate(inner(frame))
-
-
-def _read_positive(part: nodes.Pos) -> Read:
-    inner = reader(part.node)
-    return lambda frame: count("*", inner(frame), 1)
+def _read_sign(part: nodes.Neg | nodes.Pos) -> Read:
+    inner, sign = reader(part.node), -1 if isinstance(part, nodes.Neg) else 1
+    return lambda frame: count("*", inner(frame), sign)
 
 
 _COMPARISONS: Mapping[str, Callable[[Json, Json], bool]] = {
@@ -226,13 +184,10 @@ def _decided(value: Json) -> bool:
     )
 
 
-def _read_and(part: nodes.And) -> Read:
+def _read_both(part: nodes.And | nodes.Or) -> Read:
     left, right = reader(part.left), reader(part.right)
-    return lambda frame: _decided(left(frame)) and _decided(right(frame))
-
-
-def _read_or(part: nodes.Or) -> Read:
-    left, right = reader(part.left), reader(part.right)
+    if isinstance(part, nodes.And):
+        return lambda frame: _decided(left(frame)) and _decided(right(frame))
     return lambda frame: _decided(left(frame)) or _decided(right(frame))
 
 
@@ -242,80 +197,68 @@ def _read_not(part: nodes.Not) -> Read:
 
 
 def _read_choice(part: nodes.CondExpr) -> Read:
-    if part.expr2 is None:
-        raise EvaluationError('"if" needs an "else"')
-    test, one, other = reader(part.test), reader(part.expr1), reader(part.expr2)
+    test, one, other = reader(part.test), reader(part.expr1), reader(part.expr2 or part.expr1)
     return lambda frame: one(frame) if _decided(test(frame)) else other(frame)
 
 
 # --- functions -----------------------------------------------------------------------------------------------------
 
 
-def _read_filter(part: nodes.Filter) -> Read:
-    if part.node is None:
-        raise EvaluationError("this construct is not in the language")
-    return _read_use(part.name, [part.node, *part.args])
+def use_of(part: nodes.Node) -> tuple[str, list[nodes.Expr]] | None:
+    """(name, values) of a filter or a function call, the value before `|` included; None for anything else."""
+    if isinstance(part, nodes.Filter) and part.node is not None:
+        return part.name, [part.node, *part.args]
+    if isinstance(part, nodes.Call) and isinstance(part.node, nodes.Name):
+        return part.node.name, list(part.args)
+    return None
 
 
-def _read_call(part: nodes.Call) -> Read:
-    if not isinstance(part.node, nodes.Name):
-        raise EvaluationError("only a function of the language can be called")
-    return _read_use(part.node.name, part.args)
-
-
-def _read_use(name: str, values: list[nodes.Expr]) -> Read:
-    if name == "default":
-        return _read_default(reader(values[0]), reader(values[1]))
-    if name == "given":
-        return _read_given(reader(values[0]))
-    call, reads = FUNCTIONS[name].call, [reader(value) for value in values]
+def _read_use(part: nodes.Filter | nodes.Call) -> Read:
+    name, values = use_of(part) or ("", [])
+    if name in ("default", "given"):
+        value = _read_perhaps(values[0])
+        if name == "given":
+            return lambda frame: value(frame) is not None
+        otherwise = reader(values[1])
+        return lambda frame: otherwise(frame) if (found := value(frame)) is None else found
+    call, reads = FUNCTIONS[name].call, [reader(one) for one in values]
     if len(reads) == 1:
         only = reads[0]
-        return lambda frame: call(frame.at, only(frame))
-    return lambda frame: call(frame.at, *[read(frame) for read in reads])
+        return lambda frame: call(frame, only(frame))
+    return lambda frame: call(frame, *[read(frame) for read in reads])
 
 
-def _read_default(value: Read, otherwise: Read) -> Read:
+def _read_perhaps(part: nodes.Expr) -> Read:
+    """The value, or None where there is none."""
+    keys = path_of(part)
+    if keys is not None:
+        return _read_path(keys, is_needed=False)
+    value = reader(part)
+
     def read(frame: Frame) -> Json:
         try:
-            found = value(frame)
+            return value(frame)
         except NoValue:
-            found = None
-        return otherwise(frame) if found is None else found
+            return None
 
     return read
 
 
-def _read_given(value: Read) -> Read:
-    def read(frame: Frame) -> bool:
-        try:
-            return value(frame) is not None
-        except NoValue:
-            return False
-
-    return read
-
-
+ARITHMETIC = (nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod, nodes.Pow)
 _READERS: Mapping[type[nodes.Node], Callable[[Any], Read]] = {
-    nodes.Name: _read_name,
+    nodes.Name: _read_key,
     nodes.Getattr: _read_key,
     nodes.Getitem: _read_key,
-    nodes.Const: _read_const,
+    nodes.Const: lambda part: _read_value(part.value),
     nodes.List: _read_list,
-    nodes.Add: _read_arithmetic,
-    nodes.Sub: _read_arithmetic,
-    nodes.Mul: _read_arithmetic,
-    nodes.Div: _read_arithmetic,
-    nodes.FloorDiv: _read_arithmetic,
-    nodes.Mod: _read_arithmetic,
-    nodes.Pow: _read_arithmetic,
-    nodes.Neg: _read_negative,
-    nodes.Pos: _read_positive,
+    **dict.fromkeys(ARITHMETIC, _read_arithmetic),
+    nodes.Neg: _read_sign,
+    nodes.Pos: _read_sign,
     nodes.Compare: _read_compare,
-    nodes.And: _read_and,
-    nodes.Or: _read_or,
+    nodes.And: _read_both,
+    nodes.Or: _read_both,
     nodes.Not: _read_not,
     nodes.CondExpr: _read_choice,
-    nodes.Filter: _read_filter,
-    nodes.Call: _read_call,
+    nodes.Filter: _read_use,
+    nodes.Call: _read_use,
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -15,11 +16,12 @@ from jinja2.lexer import TokenStream
 from jinja2.parser import Parser
 
 from runner.errors import EvaluationError
-from runner.language.expressions.reading import Frame, reader
-from runner.language.functions import FUNCTIONS, Function
+from runner.language.expressions.reading import ARITHMETIC, reader, use_of
+from runner.language.expressions.uses import kind_of_answer
+from runner.language.functions import FUNCTIONS, Frame, Function
 from runner.language.markers import Fault
 from runner.language.nearest import nearest
-from runner.language.values import KIND_WORDS, kind_of
+from runner.language.values import KIND_WORDS
 
 LONGEST_SOURCE = 4_000
 MOST_PARTS = 400
@@ -90,9 +92,7 @@ def source_faults(source: str, start: int = 0) -> tuple[Fault, ...]:
     """What is not in the language in one expression that begins at offset `start` of its text."""
     parsed = parse(source)
     found = [parsed] if isinstance(parsed, Fault) else _inspect(parsed)
-    return tuple(
-        Fault(offset=fault.offset + start, length=fault.length, what=fault.what, hint=fault.hint) for fault in found
-    )
+    return tuple(fault.behind(start) for fault in found)
 
 
 def _inspect(parsed: nodes.Expr) -> list[Fault]:
@@ -107,28 +107,19 @@ def _inspect(parsed: nodes.Expr) -> list[Fault]:
         wrong.extend(_INSPECTORS.get(type(part), _foreign)(part))
         if type(part) in _INSPECTORS:
             todo.extend((child, depth + 1) for child in _children(part))
-    if not wrong and isinstance(parsed, nodes.Expr):
-        wrong.extend(_constant_faults(parsed))
-    return sorted(wrong, key=lambda fault: fault.offset)
+    return sorted(wrong or _constant_faults(parsed), key=lambda fault: fault.offset)
 
 
 def _children(part: nodes.Node) -> list[nodes.Node]:
     """The parts inside a part that are values themselves; a `none` behind `default` is none."""
-    if isinstance(part, nodes.Filter) and part.name == "default" and part.node is not None:
-        return [part.node, *(value for value in part.args if not _is_none(value))]
-    if isinstance(part, nodes.Call):
-        is_default = isinstance(part.node, nodes.Name) and part.node.name == "default"
-        return [value for place, value in enumerate(part.args) if not (is_default and place and _is_none(value))]
-    return list(part.iter_child_nodes())
+    name, values = use_of(part) or ("", [])
+    if name:
+        return [one for place, one in enumerate(values) if not (name == "default" and place and _is_none(one))]
+    return list(part.args) if isinstance(part, nodes.Call) else list(part.iter_child_nodes())
 
 
 def _fault(part: nodes.Node, what: str, hint: str = "", length: int = 1) -> list[Fault]:
     return [Fault(offset=part.lineno, length=length, what=what, hint=hint)]
-
-
-def _foreign(part: nodes.Node) -> list[Fault]:
-    what, hint = _FOREIGN.get(type(part).__name__, ("this construct is not in the language", ""))
-    return _fault(part, what, hint)
 
 
 _FOREIGN = {
@@ -140,9 +131,17 @@ _FOREIGN = {
 }
 
 
+def _foreign(part: nodes.Node) -> list[Fault]:
+    return _fault(part, *_FOREIGN.get(type(part).__name__, ("this construct is not in the language", "")))
+
+
+def _hidden(part: nodes.Node, name: str, hint: str = "", more: int = 0) -> list[Fault]:
+    return _fault(part, f'"{name}" begins with "_", no name does', hint, len(name) + more)
+
+
 def _inspect_name(part: nodes.Name) -> list[Fault]:
     if part.name.startswith("_"):
-        return _fault(part, f'"{part.name}" begins with "_", no name does', "", len(part.name))
+        return _hidden(part, part.name)
     if part.name in NEVER_NAMES:
         return _fault(part, f'there is no "{part.name}"', "", len(part.name))
     if part.name in FUNCTIONS:
@@ -151,17 +150,15 @@ def _inspect_name(part: nodes.Name) -> list[Fault]:
 
 
 def _inspect_dot(part: nodes.Getattr) -> list[Fault]:
-    if part.attr.startswith("_"):
-        hint = "" if part.attr.startswith("__") else f'write ["{part.attr}"] for a field of that name'
-        return _fault(part, f'"{part.attr}" begins with "_", no name does', hint, len(part.attr) + 1)
-    return []
+    hint = "" if part.attr.startswith("__") else f'write ["{part.attr}"] for a field of that name'
+    return _hidden(part, part.attr, hint, 1) if part.attr.startswith("_") else []
 
 
 def _inspect_key(part: nodes.Getitem) -> list[Fault]:
     key = part.arg
     if isinstance(key, nodes.Const):
         if isinstance(key.value, str) and key.value.startswith("__"):
-            return _fault(key, f'"{key.value}" begins with "_", no name does', "", len(key.value) + 2)
+            return _hidden(key, key.value, "", 2)
         if not isinstance(key.value, (str, int)) or isinstance(key.value, bool):
             return _fault(key, "a key is a text or a whole number")
     return []
@@ -175,18 +172,9 @@ def _inspect_const(part: nodes.Const) -> list[Fault]:
     return []
 
 
-def _inspect_filter(part: nodes.Filter) -> list[Fault]:
-    if part.node is None:
-        return _foreign(part)
-    return _inspect_use(part, part.name, 1)
-
-
 def _inspect_call(part: nodes.Call) -> list[Fault]:
     if isinstance(part.node, nodes.Name):
-        return [
-            Fault(offset=part.node.lineno, length=fault.length, what=fault.what, hint=fault.hint)
-            for fault in _inspect_use(part, part.node.name, 0)
-        ]
+        return [replace(fault, offset=part.node.lineno) for fault in _inspect_use(part, part.node.name, 0)]
     if isinstance(part.node, nodes.Getattr):
         name = part.node.attr
         hint = f"write x | {name}" if name in FUNCTIONS else "values have no methods"
@@ -225,13 +213,9 @@ def _arity(function: Function) -> str:
     return f"{words} value{'' if most == 1 else 's'} in its brackets"
 
 
-def _inspect_condition(part: nodes.CondExpr) -> list[Fault]:
-    return [] if part.expr2 is not None else _fault(part, '"if" needs an "else"', "write a if b else c")
-
-
 def _inspect_arithmetic(part: nodes.BinExpr) -> list[Fault]:
     for side in (part.left, part.right):
-        kind = _plain_kind(side)
+        kind = kind_of_answer(side)
         if kind in _NO_NUMBER:
             hint = "put texts together with join or in one text" if kind == "text" else ""
             return _fault(side, f'"{part.operator}" counts with numbers, not with {_kind_words(kind)}', hint)
@@ -239,38 +223,17 @@ def _inspect_arithmetic(part: nodes.BinExpr) -> list[Fault]:
 
 
 def _inspect_logic(part: nodes.And | nodes.Or | nodes.Not) -> list[Fault]:
-    sides = [part.node] if isinstance(part, nodes.Not) else [part.left, part.right]
-    for side in sides:
-        kind = _plain_kind(side)
-        if kind not in ("any", "yes_no"):
-            return _fault(
-                side, f'"and", "or" and "not" join yes or no, not {_kind_words(kind)}', "compare it with something"
-            )
+    for side in [part.node] if isinstance(part, nodes.Not) else [part.left, part.right]:
+        kind = kind_of_answer(side)
+        if kind not in ("", "yes_no"):
+            what = f'"and", "or" and "not" join yes or no, not {_kind_words(kind)}'
+            return _fault(side, what, "compare it with something")
     return []
 
 
 def _inspect_sign(part: nodes.Neg | nodes.Pos) -> list[Fault]:
-    kind = _plain_kind(part.node)
+    kind = kind_of_answer(part.node)
     return _fault(part, f"a sign stands before a number, not before {_kind_words(kind)}") if kind in _NO_NUMBER else []
-
-
-def _fine(part: nodes.Node) -> list[Fault]:
-    return []
-
-
-def _plain_kind(part: nodes.Node) -> str:
-    """The kind that a part has in any case, or `any`."""
-    if isinstance(part, nodes.Const):
-        return kind_of(part.value)
-    if isinstance(part, nodes.List):
-        return "list"
-    if isinstance(part, (nodes.Compare, nodes.And, nodes.Or, nodes.Not)):
-        return "yes_no"
-    if isinstance(part, nodes.Filter) and part.name in FUNCTIONS:
-        return FUNCTIONS[part.name].gives
-    if isinstance(part, nodes.Call) and isinstance(part.node, nodes.Name) and part.node.name in FUNCTIONS:
-        return FUNCTIONS[part.node.name].gives
-    return "any"
 
 
 def _kind_words(kind: str) -> str:
@@ -284,7 +247,7 @@ def _is_none(part: nodes.Node) -> bool:
 
 def _constant_faults(part: nodes.Node) -> list[Fault]:
     """Counting with literals alone has its answer now: what fails then fails already here."""
-    if isinstance(part, _ARITHMETIC) and all(isinstance(leaf, nodes.Const) for leaf in _leaves(part)):
+    if isinstance(part, ARITHMETIC) and all(isinstance(leaf, nodes.Const) for leaf in _leaves(part)):
         try:
             reader(part)(Frame({}, 0, "UTC"))
         except EvaluationError as error:
@@ -301,22 +264,16 @@ def _leaves(part: nodes.Node) -> Iterator[nodes.Node]:
         yield from _leaves(child)
 
 
-_ARITHMETIC = (nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod, nodes.Pow)
 _INSPECTORS: Mapping[type[nodes.Node], Callable[[Any], list[Fault]]] = {
     nodes.Name: _inspect_name,
     nodes.Getattr: _inspect_dot,
     nodes.Getitem: _inspect_key,
     nodes.Const: _inspect_const,
-    nodes.List: _fine,
-    **dict.fromkeys(_ARITHMETIC, _inspect_arithmetic),
-    nodes.Neg: _inspect_sign,
-    nodes.Pos: _inspect_sign,
-    nodes.Compare: _fine,
-    nodes.Operand: _fine,
-    nodes.And: _inspect_logic,
-    nodes.Or: _inspect_logic,
-    nodes.Not: _inspect_logic,
-    nodes.CondExpr: _inspect_condition,
-    nodes.Filter: _inspect_filter,
+    **dict.fromkeys((nodes.List, nodes.Compare, nodes.Operand), lambda part: []),
+    **dict.fromkeys(ARITHMETIC, _inspect_arithmetic),
+    **dict.fromkeys((nodes.Neg, nodes.Pos), _inspect_sign),
+    **dict.fromkeys((nodes.And, nodes.Or, nodes.Not), _inspect_logic),
+    nodes.CondExpr: lambda part: _fault(part, '"if" needs an "else"', "write a if b else c") if not part.expr2 else [],
+    nodes.Filter: lambda part: _inspect_use(part, part.name, 1) if part.node is not None else _foreign(part),
     nodes.Call: _inspect_call,
 }
