@@ -113,6 +113,8 @@ def _knows_input(state: State, plan: CallPlan) -> bool:
 def _part_commands(
     state: State, plan: CallPlan, part: int, input_: Mapping[str, Json], call: Call | None, now: int
 ) -> tuple[Sequence[Command], Move]:
+    if _cannot_be_built(state, plan, part):
+        return [], Move(word="nothing")
     if call is None:
         return [first_send(state, plan, part, input_)], Move(word="send")
     question = open_question(state, plan, part, call)
@@ -136,6 +138,12 @@ def _part_commands(
     if move.word == "ask":
         return [ask(state, plan, part, "unknown", move.summary, now)], move
     return [], move
+
+
+def _cannot_be_built(state: State, plan: CallPlan, part: int) -> bool:
+    """A person has been asked about this part's request."""
+    question = state.handoff_about(plan.path, plan.purpose, part)
+    return question is not None and question.kind == "request" and not question.choice
 
 
 def first_send(state: State, plan: CallPlan, part: int, input_: Mapping[str, Json], generation: int = 0) -> Send:

@@ -86,7 +86,7 @@ def without_timers(state: State, is_meant: Callable[[str, str, Call], bool]) -> 
 def stop_here(state: State) -> State:
     """No compensation is tried again, and only what became of a call is still asked."""
     state = without_timers(state, lambda _, purpose, call: purpose == "undo" and call.waits_to_retry)
-    state = withdraw(state, lambda handoff: handoff.purpose not in ("do", "undo"))
+    state = withdraw(state, lambda handoff: not handoff.asks_what_became)
     handoffs = {
         name: replace(each, choices=tuple(choice for choice in each.choices if choice != "go_on"))
         for name, each in state.handoffs.items()

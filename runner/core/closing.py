@@ -109,7 +109,7 @@ def compensate(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
             is_held = is_held or not is_let_go(state, path)
             continue
         undo = state.undo.get(path, UndoState())
-        if undo.status == "failed":
+        if undo.status == "failed" or _cannot_be_built(state, path):
             is_held = is_held or bundle.flow.on_failure.if_one_fails == "stop"
         is_open = undo.status == "open" or (undo.status == "handed_off" and _is_in_doubt(state, path))
         if not is_open or (is_held and not _has_begun(state, path)):
@@ -119,6 +119,11 @@ def compensate(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
             return commands
         is_held = is_held or _is_moving(state, path)
     return ()
+
+
+def _cannot_be_built(state: State, path: str) -> bool:
+    """A person is asked because the compensation's request has no answer: it gave up before it was sent."""
+    return any(handoff.step == path and handoff.kind == "request" for handoff in state.open_handoffs)
 
 
 def _has_begun(state: State, path: str) -> bool:
@@ -134,8 +139,8 @@ def _undo_step(bundle: Bundle, state: State, path: str, now: int) -> tuple[Comma
 
 
 def _is_in_doubt(state: State, path: str) -> bool:
-    """A person is asked what became of one part of the compensation; its other parts go on."""
-    return any(h.step == path and h.kind == "compensation_unknown" for h in state.open_handoffs)
+    """A person is asked about one part of the compensation; its other parts go on."""
+    return any(h.step == path and h.purpose == "undo" for h in state.open_handoffs)
 
 
 def _is_moving(state: State, path: str) -> bool:

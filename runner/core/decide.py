@@ -109,6 +109,9 @@ def _review(bundle: Bundle, state: State, failure: Failure, now: int) -> tuple[C
         return (Record(event=skipped),)
     if asked and not asked[-1].choice:
         return ()
+    settling = settle_open(bundle, state, now, with_undo=False)
+    if settling or is_settling(state) or any(call.is_open for call in state.calls.values()):
+        return settling
     step = bundle.steps.get(failure.step)
     choices = FAILURE_CHOICES if step else ("compensate", "take_over")
     handed = e.HandedOff(
@@ -166,6 +169,6 @@ def fail_request(bundle: Bundle, state: State, send: Send, summary: str, now: in
     if send.purpose == "undo":
         return e.HandedOff(
             at=now, step=send.step, handoff=next_handoff(state), kind="request", owner=owner, choices=FAILED_CHOICES,
-            summary=summary,
+            summary=summary, purpose="undo", part=send.part,
         )  # fmt: skip
     return e.StepFailed(at=now, step=send.step, kind="request", summary=summary)

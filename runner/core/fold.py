@@ -126,6 +126,7 @@ def _step_failed(state: State, event: e.StepFailed) -> State:
     failure = Failure(kind=event.kind, step=event.step, summary=event.summary, at=event.at)
     if event.step:
         state = set_step(state, event.step, status="failed", outcome="failed")
+        state = without_timers(state, lambda path, _, call: path == event.step and call.waits_to_retry)
     return replace(state, failure=state.failure or failure)
 
 

@@ -131,6 +131,11 @@ class HandOff:
     output: Mapping[str, Json] = field(default_factory=dict)
     external_id: str = ""
 
+    @property
+    def asks_what_became(self) -> bool:
+        """It asks about an effect that may stand outside, so that it has to be answered whatever the run does."""
+        return self.purpose in ("do", "undo") and self.kind in ("unknown", "several", "compensation_unknown")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from runner.core import events as e
+from tests.laws.flows import NEVER_SUCCEEDS
 from tests.laws.register import law, named
 from tests.laws.story import FORWARD, WRITES, CallName, Story, Try
 
@@ -24,7 +25,8 @@ def _newest_start(story: Story, path: str) -> int:
 
 @law("I13")
 def only_what_happened_is_compensated(story: Story) -> Iterator[str]:
-    """No compensation for what was found, refused, not sent, or is in doubt."""
+    """No compensation for what was found, refused, not sent, or is in doubt; what was adopted is not cancelled."""
+    adopted = {event.step for event in story.events if isinstance(event, e.CallSettled) and event.adopted}
     found = {event.step for event in story.events if isinstance(event, e.RecordFound)}
     if story.started.continues:
         return
@@ -35,6 +37,8 @@ def only_what_happened_is_compensated(story: Story) -> Iterator[str]:
             yield f"{named(each.intent)} undoes what was never applied"
         if each.intent.step in found:
             yield f"{named(each.intent)} undoes a record that was only found"
+        if each.intent.step in adopted and each.intent.word == "cancel":
+            yield f"{named(each.intent)} cancels a record that may be somebody else's"
 
 
 @law("I14")
@@ -166,7 +170,9 @@ def a_failed_compensation_halts_where_it_shall(story: Story) -> Iterator[str]:
         return
     for first in _first_undos(story):
         for question in story.questions:
-            if question.event.kind == "compensation_failed" and question.is_open_at(first.seq):
+            is_older = _newest_start(story, first.intent.step) < _newest_start(story, question.event.step)
+            gave_up = question.event.kind in ("compensation_failed", "request")
+            if is_older and gave_up and question.is_open_at(first.seq):
                 yield f"{named(first.intent)} began although {question.event.step} could not be made good"
 
 
@@ -258,6 +264,8 @@ def an_error_is_never_a_success(story: Story) -> Iterator[str]:
     finish = story.finish
     if finish is None or finish.status not in ("succeeded", "drafted"):
         return
+    if story.bundle.flow.id in NEVER_SUCCEEDS and story.is_honest:
+        yield "the run succeeds although one of its elements has no answer"
     ended = {"": False}
     for seq, event in story.numbered():
         if isinstance(event, e.StepFailed):
@@ -326,8 +334,9 @@ def a_broken_run_holds_its_record(story: Story) -> Iterator[str]:
                 yield f"the record was released while {asked[0].event.handoff} was open"
         if isinstance(event, e.RunFinished) and held:
             yield "the run ended and still holds its record"
-        if event.kind_of_fact == "report" and not isinstance(event, e.HandOffResolved) and asked and not held:
-            yield f"{asked[0].event.handoff} was open and the record free"
+        before = [q for q in story.questions if q.seq < seq and (q.gone == 0 or q.gone >= seq)]
+        if event.kind_of_fact == "report" and before and not held:
+            yield f"{before[0].event.handoff} was open and the record free"
 
 
 @law("pause")

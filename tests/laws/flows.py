@@ -32,6 +32,7 @@ ACTIONS: dict[str, Action] = {
         name="letter", effect="once", output=ID, fan_out="to", retry=Retry(tries=6, pause=300_000, longest=14_400_000)
     ),
     "svc.letters": Action(name="letters", effect="keyed", key_life=HOUR, output={"rows": "list", **ID}, fan_out="to"),
+    "svc.picky": Action(name="picky", effect="once", output=ID, fan_out="to"),
     "svc.sampled": Action(name="sampled", effect="once", output=ID, sample={"id": "sample"}),
     "svc.unbuildable": Action(name="unbuildable", effect="keyed", key_life=HOUR, output=ID),
     "svc.refuses": Action(name="refuses", effect="keyed", key_life=HOUR, output=ID),
@@ -43,8 +44,8 @@ INPUTS: dict[str, Json] = {
 }  # fmt: skip
 
 NEVER_SUCCEEDS = (
-    "always_refused", "bad_condition", "bad_outputs", "bad_wait", "empty_key", "fan_empty", "silent", "unbuildable",
-    "undo_classes",
+    "adopts", "always_refused", "bad_condition", "bad_outputs", "bad_wait", "empty_key", "fan_empty", "silent", "unbuildable",
+    "undo_classes", "undo_once", "picky_undo", "halts",
 )  # fmt: skip
 
 

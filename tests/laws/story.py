@@ -150,7 +150,7 @@ class Story:
                 pass
 
     def _stop_here(self, seq: int) -> None:
-        self._withdraw(seq, lambda q: q.purpose not in WRITES)
+        self._withdraw(seq, lambda q: q.purpose not in WRITES or q.kind == "request")
 
     def _withdraw(self, seq: int, is_meant: object) -> None:
         for question in self.questions:

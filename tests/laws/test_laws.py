@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from runner.core import events as e
-from tests.laws.flows import NEVER_SUCCEEDS, corpus
+from tests.laws.flows import corpus
 from tests.laws.play import play, shown
 from tests.laws.replay import replay_faults
 
@@ -47,8 +47,6 @@ def test_no_law_is_broken(name: str) -> None:
         assert finish is not None
         ended[finish.status] += 1
         effects.update(effect.intent.purpose for effect in played.story.ledger.landed)
-        if name in NEVER_SUCCEEDS:
-            assert finish.status != "succeeded", f"{name}, seed {seed}\n{shown(played.story)}"
 
 
 def test_the_floor() -> None:

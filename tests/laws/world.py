@@ -215,7 +215,8 @@ class _Connector:
         self.connection = connection
 
     def prepare(self, action: str, input: Mapping[str, Json], *, key: str, purpose: str) -> Request:
-        if action == "unbuildable" or self.outside.rng.random() * 100 < self.outside.faults.unbuildable:
+        is_bad = action == "unbuildable" or (action == "picky" and input.get("to") == "bad")
+        if is_bad or self.outside.rng.random() * 100 < self.outside.faults.unbuildable:
             raise RequestError(f"{self.connection}.{action}: the request cannot be built")
         return Request.of({"action": action, "input": dict(input), "key": key, "purpose": purpose})
 
@@ -279,6 +280,8 @@ class RandomPeople:
 
     def next_at(self, state: State, now: int) -> int | None:
         times = [self._when(f"paused {state.seq}", now)] if state.is_paused else []
+        if self._plans:
+            times.append(self._when(f"plan {len(self._plans)} at {state.seq}", now))
         if self.answers:
             times.extend(self._when(handoff.id, now) for handoff in state.open_handoffs)
         return min(times, default=None)
@@ -310,7 +313,9 @@ class RandomPeople:
         return ()
 
     def _operations(self, bundle: Bundle, state: State, now: int) -> list[e.Event]:
-        if not self._plans or self._plans[0][0] > state.seq or state.has_ended:
+        if not self._plans or state.has_ended:
+            return []
+        if self._plans[0][0] > state.seq and self._when(f"plan {len(self._plans)} at {state.seq}", now) > now:
             return []
         _, action = self._plans.pop(0)
         try:
