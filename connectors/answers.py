@@ -16,44 +16,44 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Literal
 from urllib.parse import urlsplit
 
-from connectors.client import REDIRECTS, Answer, Lost, redirect_target
-from runner.clock import HOUR
+from connectors.client import REDIRECTS, Answer, host_of, redirect_target
+from runner.clock import HOUR, MachineClock
 from runner.contract import Json, Outcome, Reason, Result
 
 Word = Literal[
-    "invalid",
-    "forbidden",
-    "not_found",
-    "conflict",
-    "rate_limited",
-    "already_there",
-    "in_progress",
-    "unavailable",
+    "invalid", "forbidden", "not_found", "conflict", "rate_limited", "already_there", "in_progress", "unavailable",
     "unknown",
-]
+]  # fmt: skip
 """What a line of `failures` may say."""
 
 LONGEST_WAIT = HOUR
 EXCERPT = 300
 
-_REFUSED_BY_STATUS: Mapping[int, Reason] = {
-    401: "forbidden",
-    403: "forbidden",
-    404: "not_found",
-    410: "not_found",
-    429: "rate_limited",
+_BY_STATUS: Mapping[int, tuple[Result, Reason]] = {
+    401: ("refused", "forbidden"),
+    403: ("refused", "forbidden"),
+    404: ("refused", "not_found"),
+    408: ("unknown", "timeout"),
+    409: ("unknown", "conflict"),
+    410: ("refused", "not_found"),
+    425: ("unknown", "unknown"),
+    429: ("refused", "rate_limited"),
 }
-_UNKNOWN_BY_STATUS: Mapping[int, Reason] = {408: "timeout", 409: "conflict", 425: "unknown"}
-_UNKNOWN_WORDS = frozenset({"already_there", "in_progress", "unknown"})
+_BY_HUNDRED: Mapping[int, tuple[Result, Reason]] = {
+    2: ("applied", ""),
+    3: ("unknown", "redirect"),
+    4: ("refused", "invalid"),
+}
 _MARKUP = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
 _CHARSET = re.compile(r"charset\s*=\s*\"?([\w.:-]+)", re.IGNORECASE)
 _HALF_ESCAPED = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
-_BLANKS = re.compile(r"\s+")
+_BOM = b"\xef\xbb\xbf"
 
 
 class Unreadable(Exception):
@@ -81,8 +81,8 @@ def json_of(answer: Answer) -> Json:
     if not answer.body.strip():
         return None
     try:
-        text = answer.body.decode("utf-8-sig")
-        content = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+        text = answer.body.removeprefix(_BOM).decode()
+        content = _DECODER.decode(text)
         if _HALF_ESCAPED.search(text):
             content = json.loads(_without_halves(json.dumps(content, ensure_ascii=False)))
     except (ValueError, RecursionError):
@@ -101,21 +101,11 @@ def _finite(written: str) -> float:
     return number
 
 
+_DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
+
+
 def _without_halves(text: str) -> str:
     return text.encode("utf-8", errors="surrogatepass").decode("utf-8", errors="replace")
-
-
-def response_scope(answer: Answer) -> tuple[dict[str, Json], bool]:
-    """(what expressions see as `response`: `status headers json text`; whether the body is JSON or empty).
-
-    `json` is None where the body is no JSON.
-    """
-    try:
-        content, is_json = json_of(answer), True
-    except Unreadable:
-        content, is_json = None, False
-    scope = {"status": answer.status, "headers": dict(answer.headers), "json": content, "text": text_of(answer)}
-    return scope, is_json
 
 
 def retry_after(answer: Answer, now: int) -> int | None:
@@ -146,34 +136,20 @@ def evidence(answer: Answer, redact: Callable[[str], str]) -> str:
     text = redact(text_of(answer))[: EXCERPT * 20]
     if "html" in media_type(answer) or text.lstrip().startswith("<"):
         text = _MARKUP.sub(" ", text)
-    text = _BLANKS.sub(" ", text).strip()
+    text = " ".join(text.split())
     if len(text) > EXCERPT:
         text = text[:EXCERPT] + "…"
     return " ".join(part for part in (f"HTTP {answer.status}", media_type(answer), text) if part)
 
 
-def lost(found: Lost) -> Outcome:
-    """The outcome of a request that got no complete answer."""
-    return Outcome(result="unknown" if found.sent else "not_sent", reason=found.reason, summary=found.summary)
-
-
 def by_status(answer: Answer) -> tuple[Result, Reason]:
     """What a status says when the connector says nothing else. 2xx is `applied`, still to be read and tested."""
-    status = answer.status
-    if 200 <= status < 300:
-        return "applied", ""
-    if status in _UNKNOWN_BY_STATUS:
-        return "unknown", _UNKNOWN_BY_STATUS[status]
-    if 400 <= status < 500:
-        return "refused", _REFUSED_BY_STATUS.get(status, "invalid")
-    if 300 <= status < 400:
-        return "unknown", "redirect"
-    return "unknown", "unknown"
+    return _BY_STATUS.get(answer.status) or _BY_HUNDRED.get(answer.status // 100, ("unknown", "unknown"))
 
 
 def by_word(word: Word, *, undo: bool) -> tuple[Result, Reason]:
     """What a line of `failures` says. A conflict on an undo does not say what stands now, so it is to be verified."""
-    if word in _UNKNOWN_WORDS or (undo and word == "conflict"):
+    if word in ("already_there", "in_progress", "unknown") or (undo and word == "conflict"):
         return "unknown", word
     return "refused", word
 
@@ -188,6 +164,55 @@ def say_status(answer: Answer, host: str, url: str) -> str:
     return f"{host} answered {answer.status}"
 
 
-def found_nothing() -> Outcome:
-    """The outcome of a read that found nothing."""
-    return Outcome(result="applied", output={"found": False})
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seen:
+    """An answer with what is needed to say what it means. `scope` is what expressions see, `url` was asked."""
+
+    answer: Answer
+    scope: Mapping[str, Json]
+    is_json: bool
+    """Whether the body is JSON or empty."""
+    url: str
+    redact: Callable[[str], str]
+
+    @classmethod
+    def of(
+        cls, answer: Answer, *, scope: Mapping[str, Json], with_text: bool, url: str, redact: Callable[[str], str]
+    ) -> Seen:
+        """Adds `response` to the scope: `status headers json text`. `json` is None where the body is none."""
+        try:
+            content, is_json = json_of(answer), True
+        except Unreadable:
+            content, is_json = None, False
+        response = {"status": answer.status, "headers": answer.headers, "json": content}
+        if with_text:
+            response["text"] = text_of(answer)
+        return cls(answer=answer, scope={**scope, "response": response}, is_json=is_json, url=url, redact=redact)
+
+    @property
+    def host(self) -> str:
+        return host_of(self.url)
+
+    @property
+    def response(self) -> Mapping[str, Json]:
+        """What expressions see as `response`."""
+        found: Mapping[str, Json] = self.scope["response"]
+        return found
+
+    def outcome(self, result: Result, reason: Reason, summary: str) -> Outcome:
+        """An outcome that is no success, with its evidence."""
+        return Outcome(
+            result=result,
+            reason=reason,
+            summary=self.redact(summary)[:500],
+            retry_after=retry_after(self.answer, MachineClock().now()),
+            evidence=evidence(self.answer, self.redact),
+        )
+
+    def failed(self) -> Outcome:
+        """What the status says of an answer that is no success."""
+        return self.outcome(*by_status(self.answer), say_status(self.answer, self.host, self.url))
+
+    def doubtful(self, reason: Literal["unreadable", "unknown"], why: str) -> Outcome:
+        """A success by its status that cannot be taken for one."""
+        return self.outcome("unknown", reason, f"{self.host} answered {self.answer.status}, and {why}")

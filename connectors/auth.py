@@ -1,7 +1,7 @@
 """How a request proves who we are. Credentials are put in here, at the send, and nowhere else.
 
-Each way registers itself under its name. What it is told names values; `resolve` turns such a name into the value at
-the very moment, so nothing secret is kept in between.
+What a way is told names values; `resolve` turns such a name into the value at the very moment, so nothing secret is
+kept in between.
 
     bearer: token                                      Authorization: Bearer …
     header: { name: X-Api-Key, value: token }          any header; `prefix: "Token "` stands before the value
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from runner.contract import Json
+from runner.errors import RequestError
 
 Resolve = Callable[[Json], str]
 """From what stands in the spec to the value itself. Raises SecretMissing."""
@@ -37,13 +38,11 @@ class Credentials:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AuthKind:
-    """One way. `fields` are the keys of its spec, a spec that is a single value has the one field ""."""
+    """One way. `fields` are the keys of its spec (name to whether it must be there); a spec that is a single value has
+    the one field "". `values` are the fields that stand for a value to be resolved, the others are plain words."""
 
-    name: str
     fields: Mapping[str, bool]
-    """Field name -> required."""
     values: tuple[str, ...]
-    """The fields that stand for a value to be resolved (the others are plain words)."""
     make: Callable[[Mapping[str, Json], Resolve], Credentials]
 
 
@@ -59,16 +58,21 @@ def is_header_name(name: str) -> bool:
     return bool(_HEADER_NAME.match(name))
 
 
-def register(kind: AuthKind) -> None:
-    """Adds a way."""
-    AUTH[kind.name] = kind
-
-
 def header_value(value: str, what: str) -> str:
     """The value, if a header can carry it. Raises CredentialUnusable."""
     if not _HEADER_VALUE.fullmatch(value):
         raise CredentialUnusable(f"{what} holds a character that no header can carry (a line break, or not ASCII)")
     return value
+
+
+def checked_header(name: str, value: str) -> tuple[str, str]:
+    """A header of a prepared request, name lower-case. Raises RequestError."""
+    if not is_header_name(name):
+        raise RequestError(f'"{name}" cannot be the name of a header')
+    try:
+        return name.lower(), header_value(value, f"the header {name}")
+    except CredentialUnusable as error:
+        raise RequestError(str(error)) from None
 
 
 def faults(spec: Json) -> tuple[str, ...]:
@@ -85,7 +89,7 @@ def faults(spec: Json) -> tuple[str, ...]:
         return (f"auth {name} needs {', '.join(kind.fields)}",)
     wrong = [f'auth {name} has no "{key}"' for key in told if key not in kind.fields]
     wrong += [f"auth {name} needs {key}" for key, needed in kind.fields.items() if needed and not told.get(key)]
-    if "name" in kind.fields and name == "header" and not is_header_name(str(told.get("name", ""))):
+    if name == "header" and not is_header_name(str(told.get("name", ""))):
         wrong.append(f'"{told.get("name", "")}" cannot be the name of a header')
     return tuple(wrong)
 
@@ -95,8 +99,7 @@ def named_values(spec: Mapping[str, Json]) -> tuple[str, ...]:
     if not spec:
         return ()
     name, told = next(iter(spec.items()))
-    kind = AUTH[name]
-    values = [told if field_name == "" else told.get(field_name) for field_name in kind.values]
+    values = (told if field_name == "" else told.get(field_name) for field_name in AUTH[name].values)
     return tuple(value for value in values if isinstance(value, str))
 
 
@@ -135,9 +138,9 @@ def _query(told: Mapping[str, Json], resolve: Resolve) -> Credentials:
     return Credentials(query={str(told["name"]): resolve(told["value"])})
 
 
-register(AuthKind(name="bearer", fields={"": True}, values=("",), make=_bearer))
-register(
-    AuthKind(name="header", fields={"name": True, "value": True, "prefix": False}, values=("value",), make=_header)
-)
-register(AuthKind(name="basic", fields={"user": True, "password": True}, values=("user", "password"), make=_basic))
-register(AuthKind(name="query", fields={"name": True, "value": True}, values=("value",), make=_query))
+AUTH |= {
+    "bearer": AuthKind(fields={"": True}, values=("",), make=_bearer),
+    "header": AuthKind(fields={"name": True, "value": True, "prefix": False}, values=("value",), make=_header),
+    "basic": AuthKind(fields={"user": True, "password": True}, values=("user", "password"), make=_basic),
+    "query": AuthKind(fields={"name": True, "value": True}, values=("value",), make=_query),
+}

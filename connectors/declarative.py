@@ -6,17 +6,17 @@ answers read by `reading.py`; what all HTTP connections share is `service.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import PurePath
-from typing import Any
 
+from connectors.auth import checked_header
 from connectors.checks import check_connector, known_settings
-from connectors.model import ActionModel, ConnectorModel, RequestModel, schema
-from connectors.reading import Seen, counted, outcome_of
-from connectors.rendering import checked_input, render
-from connectors.service import Place, Service, checked_header, resolver, secret_only, secret_or_text
-from runner.clock import MachineClock
+from connectors.model import ActionModel, ConnectorModel, schema
+from connectors.reading import counted, outcome_of
+from connectors.rendering import Template, checked_input
+from connectors.service import Place, Service, no_such_action, resolver, secret_only, secret_or_text
 from runner.contract import (
     Action,
     Connector,
@@ -33,10 +33,11 @@ from runner.contract import (
 from runner.errors import Problem, RequestError, SettingsError
 from runner.language.clauses import duration
 from runner.language.expressions import names
+from runner.language.fields import FieldType
 from runner.language.fitting import fit
 from runner.language.nearest import did_you_mean
 from runner.language.source import read
-from runner.language.types import check_fields
+from runner.language.types import check_fields, field_types
 
 _STAND_IN: Mapping[str, Json] = {"title": "?", "connector": "unnamed"}
 
@@ -83,74 +84,71 @@ class Declarative:
 DECLARATIVE = Declarative()
 
 
-class DeclarativeKind:
-    """The kind of one connector file."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Plan:
+    """One action of a file, read once for all its calls."""
 
-    def __init__(self, model: ConnectorModel) -> None:
-        self.name = model.connector
-        self.title = model.title
-        self.model = model
-        self._actions = {name: declared(name, action) for name, action in model.actions.items()}
+    model: ActionModel
+    action: Action
+    types: Mapping[str, FieldType]
+    templates: Mapping[Purpose, Template]
+    keeps_input: bool
+    """Whether the reading of the answer needs the input, which then is kept with the request."""
+    reads_text: bool
+    """Whether the reading of the answer needs it as text."""
 
-    def settings(self) -> Mapping[str, Json]:
-        return known_settings(self.model)
-
-    def actions(self) -> Mapping[str, Action]:
-        return self._actions
-
-    def connect(self, name: str, settings: Mapping[str, Json], tools: Tools) -> Connector:
-        known = self.settings()
-        checked: dict[str, Json] = {}
-        for setting, value in settings.items():
-            if setting not in known:
-                hint = did_you_mean(setting, known, "it has")
-                raise SettingsError(f'{name}: a connection to {self.name} has no "{setting}"; {hint}')
-            secret = known[setting] == "secret"
-            checked[setting] = _secret(name, setting, value, self.model) if secret else value
-        absent = missing(known, list(settings))
-        if absent:
-            raise SettingsError(f"{name}: a connection to {self.name} needs {absent[0]}")
-        plain = {setting: value for setting, value in checked.items() if known[setting] != "secret"}
-        wrong = check_fields({setting: known[setting] for setting in plain}, plain)
-        if wrong:
-            raise SettingsError(f"{name}: {wrong[0]}")
-        service = Service(
-            name=name,
-            place=Place.read(name, settings, self.model.origin or ""),
-            tools=tools,
-            auth=self.model.auth or {},
-            resolve=resolver(tools, checked),
+    @classmethod
+    def of(cls, name: str, model: ActionModel) -> _Plan:
+        asked = Template(model.request, model.key)
+        templates: dict[Purpose, Template] = {"do": asked, "undo": asked, "read": asked}
+        if model.find is not None:
+            templates["find"] = Template(model.find.request)
+        if model.lookup is not None:
+            templates["lookup"] = templates["undo_lookup"] = Template(model.lookup.request)
+        used = {use.path[:2] for text in _answer_texts(model) if isinstance(text, str) for use in names(text)}
+        return cls(
+            model=model,
+            action=declared(name, model),
+            types=field_types(model.input or {}),
+            templates=templates,
+            keeps_input=any(path[0] == "input" for path in used),
+            reads_text=bool(used & {("response",), ("response", "text")}),
         )
-        declared_plain = {setting: plain.get(setting) for setting, kind in known.items() if kind != "secret"}
-        return _Connection(kind=self, service=service, plain=declared_plain)
 
 
-def _secret(name: str, setting: str, value: Json, model: ConnectorModel) -> Json:
-    """Credentials are named, never written; only the user of basic auth may be a plain text."""
-    basic = (model.auth or {}).get("basic")
-    if isinstance(basic, Mapping) and basic.get("user") == setting:
-        return secret_or_text(name, setting, value)
-    return secret_only(name, setting, value)
+def _answer_texts(model: ActionModel) -> Iterator[Json]:
+    """What reads the answer."""
+    yield from (model.success, model.external_id, *(model.result or {}).values())
+    for line in model.failures or ():
+        yield from (line.when, line.say)
+    for block in (model.lookup, model.find):
+        if block is not None:
+            yield from (block.count, block.external_id, *(block.output or {}).values())
 
 
 def declared(name: str, model: ActionModel) -> Action:
     """What the engine is told about an action of a file."""
+    key, lookup, find, undo = model.key, model.lookup, model.find, model.undo
     return Action(
         name=name,
         title=model.title or "",
         effect="read" if model.reads else model.writes or "once",
         input=model.input or {},
         output=({"found": "yes_no", **(model.output or {})} if model.reads else model.output or {}),
-        key_life=duration(model.key.life).ms if model.key is not None and model.key.life else 0,
-        has_lookup=model.lookup is not None,
-        lookup_delay=duration(model.lookup.delay).ms if model.lookup is not None and model.lookup.delay else 0,
-        find_by=tuple(model.find.by) if model.find is not None else (),
-        undo=Undo(action=model.undo.action, with_=model.undo.with_ or {}) if model.undo is not None else None,
+        key_life=_ms(key.life, 0) if key is not None else 0,
+        has_lookup=lookup is not None,
+        lookup_delay=_ms(lookup.delay, 0) if lookup is not None else 0,
+        find_by=tuple(find.by) if find is not None else (),
+        undo=Undo(action=undo.action, with_=undo.with_ or {}) if undo is not None else None,
         cannot_undo=model.cannot_undo or "",
         sample=model.sample,
         retry=_retry(model),
-        timeout=duration(model.timeout).ms if model.timeout else 30_000,
+        timeout=_ms(model.timeout, 30_000),
     )
+
+
+def _ms(text: str | None, otherwise: int) -> int:
+    return duration(text).ms if text else otherwise
 
 
 def _retry(model: ActionModel) -> Retry | None:
@@ -167,101 +165,100 @@ def _retry(model: ActionModel) -> Retry | None:
     )
 
 
-class _Connection:
-    """One connection to a declared service."""
+class DeclarativeKind:
+    """The kind of one connector file."""
 
-    def __init__(self, *, kind: DeclarativeKind, service: Service, plain: Mapping[str, Json]) -> None:
-        self._kind = kind
-        self._service = service
-        self._plain = plain
-        self._clock = MachineClock()
-        self._needs_input = {name: _answer_uses_input(action) for name, action in kind.model.actions.items()}
+    def __init__(self, model: ConnectorModel) -> None:
+        self.name = model.connector
+        self.title = model.title
+        self._model = model
+        self._plans = {name: _Plan.of(name, action) for name, action in model.actions.items()}
+        self._actions = {name: plan.action for name, plan in self._plans.items()}
 
-    @property
+    def settings(self) -> Mapping[str, Json]:
+        return known_settings(self._model)
+
     def actions(self) -> Mapping[str, Action]:
-        return self._kind.actions()
+        return self._actions
+
+    def connect(self, name: str, settings: Mapping[str, Json], tools: Tools) -> Connector:
+        known, auth = self.settings(), self._model.auth or {}
+        for setting, value in settings.items():
+            if setting not in known:
+                hint = did_you_mean(setting, known, "it has")
+                raise SettingsError(f'{name}: a connection to {self.name} has no "{setting}"; {hint}')
+            if known[setting] == "secret":
+                # credentials are named, never written; only the user of basic auth may be a plain text
+                basic = auth.get("basic")
+                is_user = isinstance(basic, Mapping) and basic.get("user") == setting
+                (secret_or_text if is_user else secret_only)(name, setting, value)
+        absent = missing(known, list(settings))
+        if absent:
+            raise SettingsError(f"{name}: a connection to {self.name} needs {absent[0]}")
+        plain = {setting: value for setting, value in settings.items() if known[setting] != "secret"}
+        for wrong in check_fields({setting: known[setting] for setting in plain}, plain):
+            raise SettingsError(f"{name}: {wrong}")
+        return _Connection(
+            name=name,
+            actions=self._actions,
+            place=Place.read(name, settings, self._model.origin or ""),
+            tools=tools,
+            auth=auth,
+            resolve=resolver(tools, settings),
+            plans=self._plans,
+            plain={setting: plain.get(setting) for setting, kind in known.items() if kind != "secret"},
+        )
+
+
+@dataclass(kw_only=True)
+class _Connection(Service):
+    """One connection to a declared service. `plain` are the settings that expressions may use."""
+
+    plans: Mapping[str, _Plan] = field(default_factory=dict)
+    plain: Mapping[str, Json] = field(default_factory=dict)
 
     def prepare(self, action: str, input: Mapping[str, Json], *, key: str, purpose: Purpose) -> Request:
-        model = self._model(action)
-        request = _request_for(model, action, purpose)
+        plan = self._plan(action)
+        template = plan.templates.get(purpose)
+        if template is None:
+            how = "found" if purpose == "find" else "looked up"
+            raise RequestError(f"{action} says nothing about how it is {how}")
         if purpose == "find":
-            unknown = [name for name in input if name not in self.actions[action].find_by]
-            if unknown:
-                by = ", ".join(self.actions[action].find_by)
-                raise RequestError(f'{action} cannot be found by "{unknown[0]}"; it can be found by {by}')
-            given = {name: input.get(name) for name in self.actions[action].find_by}
+            by = plan.action.find_by
+            for name in input:
+                if name not in by:
+                    raise RequestError(f'{action} cannot be found by "{name}"; it can be found by {", ".join(by)}')
+            given = {name: input.get(name) for name in by}
         else:
-            given = checked_input(self.actions[action], input)
-        scope = {"input": given, "connection": self._plain, "key": key}
-        carrier = model.key if purpose in ("do", "undo") else None
+            given = checked_input(plan.action, input, plan.types)
+        carrier = plan.model.key if purpose in ("do", "undo") else None
         if carrier is not None and carrier.header:
             checked_header(carrier.header, key)
-        body = render(request, scope, key=key, carrier=carrier, url=self._service.url)
-        if self._needs_input[action]:
+        body = template.render({"input": given, "connection": self.plain, "key": key}, key=key, url=self.url)
+        if plan.keeps_input:
             body["input"] = {name: value for name, value in given.items() if value is not None}
         return Request.of(body)
 
     async def send(self, action: str, request: Request, *, key: str, purpose: Purpose, limit: int) -> Outcome:
-        model = self._model(action)
-        asks = purpose in ("read", "find", "lookup", "undo_lookup") or bool(model.reads)
-        carried = model.key if not asks else None
-        extra = {carried.header.lower(): key} if carried is not None and carried.header else {}
-        found = await self._service.exchange(
+        plan = self._plan(action)
+        model, carrier = plan.model, plan.model.key
+        asks = purpose not in ("do", "undo") or bool(model.reads)
+        given = {**dict.fromkeys(plan.action.input), **request.body.get("input", {})}
+        seen = await self.exchange(
             request.body,
-            extra=extra,
+            scope={"input": given, "connection": self.plain, "key": key},
+            extra={carrier.header.lower(): key} if carrier is not None and carrier.header and not asks else {},
             reads=asks,
             once=not asks and model.writes == "once",
             limit=limit,
+            with_text=plan.reads_text,
         )
-        if isinstance(found, Outcome):
-            return found
-        given = {**dict.fromkeys(model.input or {}), **request.body.get("input", {})}
-        seen = Seen.of(
-            found,
-            {"input": given, "connection": self._plain, "key": key},
-            host=self._service.host(request.body),
-            url=str(request.body["url"]),
-            now=self._clock.now(),
-            redact=self._service.tools.redact,
-        )
-        if purpose == "find" and model.find is not None:
-            return counted(model.find, model, seen)
-        if purpose in ("lookup", "undo_lookup") and model.lookup is not None:
-            return counted(model.lookup, model, seen)
+        if isinstance(seen, Outcome):
+            return seen
+        block = model.find if purpose == "find" else model.lookup if purpose in ("lookup", "undo_lookup") else None
+        if block is not None:
+            return counted(block, model, seen)
         return outcome_of(model, seen, undo=purpose == "undo")
 
-    async def close(self) -> None:
-        await self._service.client.close()
-
-    def origin(self) -> str:
-        return self._service.place.origin
-
-    def _model(self, action: str) -> ActionModel:
-        model = self._kind.model.actions.get(action)
-        if model is None:
-            hint = did_you_mean(action, self._kind.model.actions, "it has")
-            raise RequestError(f'{self._service.name} has no action "{action}"; {hint}')
-        return model
-
-
-def _request_for(model: ActionModel, action: str, purpose: Purpose) -> RequestModel:
-    if purpose == "find":
-        if model.find is None:
-            raise RequestError(f"{action} says nothing about how it is found")
-        return model.find.request
-    if purpose in ("lookup", "undo_lookup"):
-        if model.lookup is None:
-            raise RequestError(f"{action} says nothing about how it is looked up")
-        return model.lookup.request
-    return model.request
-
-
-def _answer_uses_input(model: ActionModel) -> bool:
-    """Whether the reading of the answer needs the input, which then is kept with the request."""
-    texts: list[Any] = [model.success, model.external_id, *(model.result or {}).values()]
-    for line in model.failures or []:
-        texts += [line.when, line.say]
-    for block in (model.lookup, model.find):
-        if block is not None:
-            texts += [block.count, block.external_id, *(block.output or {}).values()]
-    return any(use.path[0] == "input" for text in texts if isinstance(text, str) for use in names(text))
+    def _plan(self, action: str) -> _Plan:
+        return self.plans.get(action) or no_such_action(self.name, action, self.plans)

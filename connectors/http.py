@@ -9,40 +9,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any
 
-from connectors.answers import (
-    by_status,
-    evidence,
-    media_type,
-    response_scope,
-    retry_after,
-    say_status,
-)
-from connectors.auth import faults, is_header_name
-from connectors.client import Answer
-from connectors.rendering import NOW, ZONE, checked_input, json_body, query_of, rendered_headers
-from connectors.service import HTTP_SETTINGS, Place, Service, checked_header, resolver, secret_only, shown
-from runner.clock import MachineClock
+from connectors.answers import Seen, by_status, media_type
+from connectors.auth import checked_header, faults, is_header_name
+from connectors.rendering import checked_input, holds, json_body, query_of, rendered_headers
+from connectors.service import HTTP_SETTINGS, Place, Service, no_such_action, resolver, secret_only, shown
 from runner.contract import Action, Connector, Effect, Json, Outcome, Purpose, Request, Tools
 from runner.errors import EvaluationError, RequestError, SettingsError
 from runner.language.clauses import duration
-from runner.language.expressions import condition
 from runner.language.expressions import faults as expression_faults
 
-WRITES = ("post", "put", "patch", "delete", "request")
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 SHOWN_HEADERS = (
-    "content-type",
-    "content-language",
-    "etag",
-    "last-modified",
-    "link",
-    "location",
-    "retry-after",
-    "x-request-id",
+    "content-type", "content-language", "etag", "last-modified", "link", "location", "retry-after", "x-request-id",
     "x-total-count",
-)
+)  # fmt: skip
 """The headers of an answer that a flow can read."""
 
 _ASKS: Mapping[str, Json] = {
@@ -70,12 +53,7 @@ class HttpKind:
     title = "Any HTTP service"
 
     def settings(self) -> Mapping[str, Json]:
-        return {
-            **HTTP_SETTINGS,
-            "headers": "record or empty",
-            "auth": "record or empty",
-            "key": "record or empty",
-        }
+        return {**HTTP_SETTINGS, **dict.fromkeys(("headers", "auth", "key"), "record or empty")}
 
     def actions(self) -> Mapping[str, Action]:
         """The actions of a connection without a key: every write is of class once."""
@@ -93,19 +71,24 @@ class HttpKind:
                 raise SettingsError(f'{name}: a connection of kind http has no "{setting}"; it has {", ".join(known)}')
         place = Place.read(name, settings)
         auth = settings.get("auth") or {}
-        if auth:
-            wrong = faults(auth)
-            if wrong:
-                raise SettingsError(f"{name}: {wrong[0]}")
-            _check_auth_values(name, auth)
+        for wrong in faults(auth) if auth else ():
+            raise SettingsError(f"{name}: {wrong}")
+        _check_auth_values(name, auth)
         plain, secret = _read_headers(name, settings.get("headers") or {})
         if (auth or secret) and not place.origin:
             raise SettingsError(f"{name}: a connection with credentials needs an origin, so that they go nowhere else")
         key = _read_key(name, settings.get("key"))
-        service = Service(
-            name=name, place=place, tools=tools, auth=auth, resolve=resolver(tools), secret_headers=secret
+        return _Http(
+            name=name,
+            actions=_actions("keyed", key[1]) if key else self.actions(),
+            place=place,
+            tools=tools,
+            auth=auth,
+            resolve=resolver(tools),
+            secret_headers=secret,
+            headers=plain,
+            key_header=key[0] if key else "",
         )
-        return _Http(service=service, headers=plain, key=key)
 
 
 def _actions(effect: Effect, life: int) -> dict[str, Action]:
@@ -126,12 +109,12 @@ def _actions(effect: Effect, life: int) -> dict[str, Action]:
 
 
 def _check_auth_values(name: str, auth: Mapping[str, Json]) -> None:
-    way, told = next(iter(auth.items()))
-    if way == "bearer":
-        secret_only(name, "auth bearer", told)
-    elif isinstance(told, Mapping):
-        field = "password" if way == "basic" else "value"
-        secret_only(name, f"auth {way} {field}", told.get(field))
+    for way, told in auth.items():
+        if way == "bearer":
+            secret_only(name, "auth bearer", told)
+        else:
+            secret = "password" if way == "basic" else "value"
+            secret_only(name, f"auth {way} {secret}", told.get(secret))
 
 
 def _read_headers(name: str, headers: Json) -> tuple[dict[str, str], dict[str, Json]]:
@@ -174,31 +157,22 @@ def _read_key(name: str, key: Json) -> tuple[str, int] | None:
         raise SettingsError(f'{name}: "{life}" is not how long a service remembers a key; {form}') from None
 
 
-class _Http:
-    """One connection of the kind `http`."""
+@dataclass(kw_only=True)
+class _Http(Service):
+    """One connection of the kind `http`. `key_header` carries our key, if the service dedupes by one."""
 
-    def __init__(self, *, service: Service, headers: Mapping[str, str], key: tuple[str, int] | None) -> None:
-        self._service = service
-        self._headers = headers
-        self._key = key
-        self._clock = MachineClock()
-        self._declared = _actions("keyed", key[1]) if key else _actions("once", 0)
-
-    @property
-    def actions(self) -> Mapping[str, Action]:
-        return self._declared
+    headers: Mapping[str, str] = field(default_factory=dict)
+    key_header: str = ""
 
     def prepare(self, action: str, input: Mapping[str, Json], *, key: str, purpose: Purpose) -> Request:
-        declared = self._declared.get(action)
-        if declared is None:
-            raise RequestError(f'{self._service.name} has no action "{action}"; it has {", ".join(self._declared)}')
+        declared = self.actions.get(action) or no_such_action(self.name, action, self.actions)
         if purpose in ("find", "lookup", "undo_lookup"):
-            raise RequestError(f"{self._service.name} cannot be asked by a key; that takes a connector of its own")
+            raise RequestError(f"{self.name} cannot be asked by a key; that takes a connector of its own")
         given = checked_input(declared, input)
-        if self._key is not None:
-            checked_header(self._key[0], key)
+        if self.key_header:
+            checked_header(self.key_header, key)
         method = _method(action, given)
-        headers = {**self._headers, **rendered_headers(given["headers"] or {})}
+        headers = {**self.headers, **rendered_headers(given["headers"] or {})}
         if "authorization" in headers or "cookie" in headers:
             raise RequestError("credentials are not written in a flow; the connection adds them (auth)")
         body, kind = _body(given)
@@ -206,75 +180,42 @@ class _Http:
             headers.setdefault("content-type", kind)
         if body and method in ("GET", "HEAD"):
             raise RequestError(f"a {method} has no body; use query")
-        prepared: dict[str, Json] = {
-            "method": method,
-            "url": self._service.url(_url(str(given["url"]), given["query"] or {})),
-            "headers": headers,
-            "body": body,
-        }
+        url = self.url(_url(str(given["url"]), given["query"] or {}))
+        prepared: dict[str, Json] = {"method": method, "url": url, "headers": headers, "body": body}
         if given["success"]:
             prepared["success"] = _success(str(given["success"]))
         return Request.of(prepared)
 
     async def send(self, action: str, request: Request, *, key: str, purpose: Purpose, limit: int) -> Outcome:
-        reads = self._declared[action].effect == "read"
-        extra = {self._key[0].lower(): key} if self._key is not None and not reads else {}
-        found = await self._service.exchange(
-            request.body, extra=extra, reads=reads, once=not reads and self._key is None, limit=limit
-        )
-        if isinstance(found, Outcome):
-            return found
-        return self._read(found, request.body, reads)
-
-    async def close(self) -> None:
-        await self._service.client.close()
-
-    def origin(self) -> str:
-        return self._service.place.origin
-
-    def _read(self, answer: Answer, body: Mapping[str, Json], reads: bool) -> Outcome:
-        host = self._service.host(body)
-        scope, is_json = response_scope(answer)
-        output: dict[str, Json] = {
-            "status": answer.status,
-            "headers": {name: answer.headers[name] for name in SHOWN_HEADERS if name in answer.headers},
-            "text": scope["text"],
-            "json": scope["json"],
-        }
-        if reads and answer.status == 404:
-            return Outcome(result="applied", output={"found": False, **output})
-        result, reason = by_status(answer)
-        said = say_status(answer, host, str(body["url"]))
-        if result == "applied":
-            wrong = _not_a_success(answer, str(body.get("success", "")), scope, is_json)
-            if wrong is None:
-                return Outcome(result="applied", output={"found": True, **output} if reads else output)
-            result, reason, said = "unknown", wrong[0], f"{said}, and {wrong[1]}"
-        return Outcome(
-            result=result,
-            reason=reason,
-            summary=said,
-            retry_after=retry_after(answer, self._clock.now()),
-            evidence=evidence(answer, self._service.tools.redact),
-        )
+        reads = self.actions[action].effect == "read"
+        extra = {self.key_header.lower(): key} if self.key_header and not reads else {}
+        once = not reads and not self.key_header
+        seen = await self.exchange(request.body, scope={}, extra=extra, reads=reads, once=once, limit=limit)
+        return seen if isinstance(seen, Outcome) else _outcome(seen, str(request.body.get("success", "")), reads)
 
 
-def _not_a_success(
-    answer: Answer, success: str, scope: Mapping[str, Json], is_json: bool
-) -> tuple[Literal["unreadable", "unknown"], str] | None:
-    """Why a 2xx is no success, or None."""
+def _outcome(seen: Seen, success: str, reads: bool) -> Outcome:
+    response, answer = seen.response, seen.answer
+    output: dict[str, Json] = {
+        **response,
+        "headers": {name: answer.headers[name] for name in SHOWN_HEADERS if name in answer.headers},
+    }
+    if reads and answer.status == 404:
+        return Outcome(result="applied", output={"found": False, **output})
+    if by_status(answer)[0] != "applied":
+        return seen.failed()
     kind = media_type(answer)
-    if not is_json and "json" in kind:
-        return "unreadable", "its body is not the JSON it says it is"
-    if not is_json and not success and "html" in kind:
-        return "unreadable", "its body is a web page; say what success looks like (success: …) if that is meant"
-    if success:
-        try:
-            if not condition(success, {"response": scope}, now=NOW, zone=ZONE):
-                return "unknown", "that does not pass the step's success test"
-        except EvaluationError as error:
-            return "unreadable", f"the step's success test cannot be answered: {error}"
-    return None
+    if not seen.is_json and "json" in kind:
+        return seen.doubtful("unreadable", "its body is not the JSON it says it is")
+    if not seen.is_json and not success and "html" in kind:
+        why = "its body is a web page; say what success looks like (success: …) if that is meant"
+        return seen.doubtful("unreadable", why)
+    try:
+        if success and not holds(success, seen.scope):
+            return seen.doubtful("unknown", "that does not pass the step's success test")
+    except EvaluationError as error:
+        return seen.doubtful("unreadable", f"the step's success test cannot be answered: {error}")
+    return Outcome(result="applied", output={"found": True, **output} if reads else output)
 
 
 def _method(action: str, given: Mapping[str, Json]) -> str:

@@ -2,171 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
-from connectors.answers import (
-    Unreadable,
-    by_status,
-    by_word,
-    evidence,
-    found_nothing,
-    media_type,
-    response_scope,
-    retry_after,
-    say_status,
-)
-from connectors.client import Answer
+from connectors.answers import Seen, Unreadable, by_status, by_word, media_type
 from connectors.model import ActionModel, FailureModel, FindModel, LookupModel
-from connectors.rendering import NOW, ZONE, answered
+from connectors.rendering import answered, holds
 from runner.contract import Json, Outcome, optional
 from runner.errors import EvaluationError
-from runner.language.expressions import condition
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Seen:
-    """An answer with everything that is needed to say what it means. `scope` is what expressions see."""
-
-    answer: Answer
-    scope: Mapping[str, Json]
-    host: str
-    url: str
-    now: int
-    redact: Callable[[str], str]
-    is_json: bool
-
-    @classmethod
-    def of(
-        cls,
-        answer: Answer,
-        scope: Mapping[str, Json],
-        *,
-        host: str,
-        url: str,
-        now: int,
-        redact: Callable[[str], str],
-    ) -> Seen:
-        """`scope` without `response`, which is added here."""
-        response, is_json = response_scope(answer)
-        full = {**scope, "response": response}
-        return cls(answer=answer, scope=full, host=host, url=url, now=now, redact=redact, is_json=is_json)
-
-    def outcome(self, result: str, reason: str, summary: str) -> Outcome:
-        """An outcome that is no success, with its evidence."""
-        return Outcome(
-            result=result,  # type: ignore[arg-type]
-            reason=reason,  # type: ignore[arg-type]
-            summary=self.redact(summary)[:500],
-            retry_after=retry_after(self.answer, self.now) if result != "applied" else None,
-            evidence=evidence(self.answer, self.redact),
-        )
-
-    def unreadable(self, why: str) -> Outcome:
-        """A success by its status that cannot be taken for one."""
-        return self.outcome("unknown", "unreadable", f"{self.host} answered {self.answer.status}, and {why}")
 
 
 def outcome_of(model: ActionModel, seen: Seen, *, undo: bool) -> Outcome:
     """What became of a read or a write."""
-    reads = bool(model.reads)
-    said = _first_failure(model.failures or [], seen)
+    said = next((line for line in model.failures or () if _is_true(line, seen)), None)
+    word, reads = said.is_ if said is not None else None, bool(model.reads)
+    if reads and (word == "not_found" or (word is None and seen.answer.status == 404)):
+        return Outcome(result="applied", output={"found": False})
     if said is not None:
-        result, reason = by_word(said.is_, undo=undo)
-        if reads and said.is_ == "not_found":
-            return found_nothing()
-        return seen.outcome(result, reason, _say(said, seen))
-    if reads and seen.answer.status == 404:
-        return found_nothing()
-    result, reason = by_status(seen.answer)
-    if result != "applied":
-        return seen.outcome(result, reason, say_status(seen.answer, seen.host, seen.url))
-    return _success(model, seen, reads)
+        return seen.outcome(*by_word(said.is_, undo=undo), _say(said, seen))
+    if by_status(seen.answer)[0] != "applied":
+        return seen.failed()
+    try:
+        if model.success is not None and not _passes(model.success, seen):
+            return seen.doubtful("unknown", "its answer does not pass the connector's success test")
+        _check_readable(model, seen)
+        output = _output(model.output or {}, model.result or {}, seen)
+        external_id = _outside_id(model.external_id, seen)
+    except (Unreadable, EvaluationError) as error:
+        return seen.doubtful("unreadable", str(error))
+    if reads:
+        output["found"] = True
+    return Outcome(result="applied", output=output, external_id=external_id)
 
 
 def counted(model: LookupModel | FindModel, action: ActionModel, seen: Seen) -> Outcome:
     """What a find or look-up found. A 404 says how many only if `count` asks for the status."""
     ok = 200 <= seen.answer.status < 300
     if not ok and not (seen.answer.status == 404 and "response.status" in model.count):
-        result, reason = by_status(seen.answer)
-        return seen.outcome(result, reason, say_status(seen.answer, seen.host, seen.url))
+        return seen.failed()
     try:
         count = answered(model.count, seen.scope)
     except EvaluationError as error:
-        return seen.unreadable(f"how many it found cannot be told: {error}")
-    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-        return seen.unreadable("how many it found is not a whole number")
+        return seen.doubtful("unreadable", f"how many it found cannot be told: {error}")
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        return seen.doubtful("unreadable", "how many it found is not a whole number")
     if count != 1:
         return Outcome(result="applied", count=count)
     try:
         output = _output(action.output or {}, model.output or {}, seen)
         return Outcome(result="applied", count=1, output=output, external_id=_outside_id(model.external_id, seen))
     except (Unreadable, EvaluationError) as error:
-        return seen.unreadable(str(error))
+        return seen.doubtful("unreadable", str(error))
 
 
-def _first_failure(lines: list[FailureModel], seen: Seen) -> FailureModel | None:
-    for line in lines:
-        try:
-            if condition(line.when, seen.scope, now=NOW, zone=ZONE):
-                return line
-        except EvaluationError:
-            # the answer is not of the shape this line speaks of; the default rules still guard it
-            continue
-    return None
+def _is_true(line: FailureModel, seen: Seen) -> bool:
+    try:
+        return holds(line.when, seen.scope)
+    except EvaluationError:
+        # the answer is not of the shape this line speaks of; the default rules still guard it
+        return False
 
 
 def _say(line: FailureModel, seen: Seen) -> str:
-    if line.say is not None:
-        try:
-            said = answered(line.say, seen.scope)
-            if isinstance(said, str) and said.strip():
-                return " ".join(said.split())
-        except EvaluationError:
-            pass
+    try:
+        said = answered(line.say or "", seen.scope)
+    except EvaluationError:
+        said = ""
+    if isinstance(said, str) and said.strip():
+        return " ".join(said.split())
     return f"{seen.host} answered {seen.answer.status} ({line.is_.replace('_', ' ')})"
 
 
-def _success(model: ActionModel, seen: Seen, reads: bool) -> Outcome:
-    if model.success is not None:
-        try:
-            if not condition(model.success, seen.scope, now=NOW, zone=ZONE):
-                why = "its answer does not pass the connector's success test"
-                return seen.outcome("unknown", "unknown", f"{seen.host} answered {seen.answer.status}, and {why}")
-        except EvaluationError as error:
-            return seen.unreadable(f"the success test cannot be answered: {error}")
+def _passes(success: str, seen: Seen) -> bool:
     try:
-        _check_readable(model, seen)
-        output = _output(model.output or {}, model.result or {}, seen)
-        external_id = _outside_id(model.external_id, seen)
-    except (Unreadable, EvaluationError) as error:
-        return seen.unreadable(str(error))
-    if reads:
-        output["found"] = True
-    return Outcome(result="applied", output=output, external_id=external_id)
+        return holds(success, seen.scope)
+    except EvaluationError as error:
+        raise Unreadable(f"the success test cannot be answered: {error}") from None
 
 
 def _check_readable(model: ActionModel, seen: Seen) -> None:
     """A body must be what it says, and JSON where the connector states no success test of its own."""
-    kind = media_type(seen.answer)
-    if not seen.is_json and (model.success is None or "json" in kind):
-        raise Unreadable(f"its body ({kind or 'without a content type'}) is not JSON")
+    if not seen.is_json and (model.success is None or "json" in media_type(seen.answer)):
+        raise Unreadable(f"its body ({media_type(seen.answer) or 'without a content type'}) is not JSON")
 
 
 def _output(fields: Mapping[str, Json], sources: Mapping[str, Json], seen: Seen) -> dict[str, Json]:
     """The output by its declared fields. Raises Unreadable, EvaluationError."""
-    content = seen.scope["response"]["json"]
+    content = seen.response["json"]
     found: dict[str, Json] = {}
     for name, kind in fields.items():
+        value = content.get(name) if isinstance(content, dict) and name not in sources else None
         if name in sources:
             try:
                 value = answered(sources[name], seen.scope)
             except EvaluationError:
                 if not optional(kind):
                     raise
-                value = None
-        else:
-            value = content.get(name) if isinstance(content, Mapping) else None
         if value is None and not optional(kind):
             raise Unreadable(f'its answer has no "{name}"')
         found[name] = None if value is None else _fitted(name, kind, value)
@@ -174,8 +104,11 @@ def _output(fields: Mapping[str, Json], sources: Mapping[str, Json], seen: Seen)
 
 
 _PLAIN: Mapping[str, tuple[type, ...]] = {
+    "": (object,),
+    "any": (object,),
     "number": (int, float),
     "integer": (int,),
+    "money": (int, float, dict),
     "yes_no": (bool,),
     "list": (list,),
     "record": (dict,),
@@ -187,10 +120,8 @@ def _fitted(name: str, kind: Json, value: Json) -> Json:
     word = kind.removesuffix(" or empty") if isinstance(kind, str) else ""
     if word == "text" and isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
-    wanted = _PLAIN.get(word, (str,) if word else (object,))
-    if word == "money":
-        wanted = (int, float, dict)
-    if not isinstance(value, wanted) or (isinstance(value, bool) and word in ("number", "integer", "money")):
+    is_wrong_switch = isinstance(value, bool) and word in ("number", "integer", "money")
+    if is_wrong_switch or not isinstance(value, _PLAIN.get(word, (str,))):
         raise Unreadable(f'"{name}" in its answer is not {"a " + word.replace("_", "/")}')
     return value
 

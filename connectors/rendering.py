@@ -9,27 +9,38 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
+from connectors.auth import checked_header
 from connectors.model import METHODS, KeyModel, RequestModel
-from connectors.service import checked_header
 from runner.contract import Action, Json, missing
 from runner.errors import EvaluationError, RequestError
-from runner.language.expressions import evaluate
-from runner.language.markers import Marker, pieces
-from runner.language.types import check_fields
+from runner.language.entries import read_entries
+from runner.language.expressions import condition, evaluate
+from runner.language.fields import FieldType
+from runner.language.markers import pieces
+from runner.language.types import field_types
 from runner.language.values import as_text, number_text
 
-ZONE = "UTC"
-_LONE_NAME = re.compile(r"^\s*\$\{\{\s*(input|connection)\.([A-Za-z]\w*)\s*\}\}\s*$")
+Scope = Mapping[str, Json]
+Fill = Callable[[Scope], Json]
 
-NOW = 0
+_LONE_NAME = re.compile(r"^\s*\$\{\{\s*(input|connection)\.([A-Za-z]\w*)\s*\}\}\s*$")
+_LEFT_OUT: Final = object()
+"""What `Fill` gives for the lone name of an optional field or setting that was not given."""
+
+_NO_CLOCK: Final[dict[str, Any]] = {"now": 0, "zone": "UTC"}
 """Connector files have no clock: the check refuses now() and today()."""
 
 
-def checked_input(action: Action, input: Mapping[str, Json]) -> dict[str, Json]:
-    """The input with every declared field (None where an optional one was not given). Raises RequestError."""
+def checked_input(
+    action: Action, input: Mapping[str, Json], types: Mapping[str, FieldType] | None = None
+) -> dict[str, Json]:
+    """The input with every declared field (None where an optional one was not given). Raises RequestError.
+
+    `types` are those of the action's input, where they have been read before.
+    """
     given = {name: value for name, value in input.items() if value is not None or name not in action.input}
     unknown = [name for name in given if name not in action.input]
     if unknown and not action.open_input:
@@ -38,25 +49,22 @@ def checked_input(action: Action, input: Mapping[str, Json]) -> dict[str, Json]:
     absent = missing(action.input, list(given))
     if absent:
         raise RequestError(f'{action.name} needs the field "{absent[0]}"')
+    known_types = field_types(action.input) if types is None else types
     declared = {name: given[name] for name in action.input if name in given}
-    wrong = check_fields({name: action.input[name] for name in declared}, declared)
-    if wrong:
-        raise RequestError(f"{action.name}: {wrong[0]}")
+    _, wrong = read_entries({name: known_types[name] for name in declared}, declared, strict=True)
+    for name, what in wrong.items():
+        raise RequestError(f"{action.name}: {name}: {what}")
     return {**dict.fromkeys(action.input), **given}
 
 
-def answered(value: Json, scope: Mapping[str, Json]) -> Json:
+def answered(value: Json, scope: Scope) -> Json:
     """The value with its markers answered. Raises EvaluationError."""
-    return evaluate(value, scope, now=NOW, zone=ZONE)
+    return evaluate(value, scope, **_NO_CLOCK)
 
 
-def filled(value: Json, scope: Mapping[str, Json]) -> Json:
-    """Like `answered`, but what is `left_out` does not appear."""
-    if isinstance(value, Mapping):
-        return {key: filled(item, scope) for key, item in value.items() if not is_left_out(item, scope)}
-    if isinstance(value, list):
-        return [filled(item, scope) for item in value if not is_left_out(item, scope)]
-    return answered(value, scope)
+def holds(text: str, scope: Scope) -> bool:
+    """The yes or no of a condition. Raises EvaluationError."""
+    return condition(text, scope, **_NO_CLOCK)
 
 
 def lone_name(value: Json) -> tuple[str, str] | None:
@@ -65,35 +73,88 @@ def lone_name(value: Json) -> tuple[str, str] | None:
     return (match[1], match[2]) if match else None
 
 
-def is_left_out(value: Json, scope: Mapping[str, Json]) -> bool:
-    """Whether the value is the lone name of an optional field or setting that was not given."""
+def filling(value: Json) -> Fill:
+    """The value as a function of the scope, read once: `answered`, but what is left out does not appear."""
+    if isinstance(value, Mapping):
+        fields = [(key, filling(item)) for key, item in value.items()]
+        return lambda scope: {key: found for key, fill in fields if (found := fill(scope)) is not _LEFT_OUT}
+    if isinstance(value, list):
+        items = [filling(item) for item in value]
+        return lambda scope: [found for fill in items if (found := fill(scope)) is not _LEFT_OUT]
     name = lone_name(value)
-    return name is not None and isinstance(scope.get(name[0]), Mapping) and scope[name[0]].get(name[1], "") is None
+    if name is not None:
+        return _lone(value, *name)
+    if isinstance(value, str) and "${{" in value:
+        return lambda scope: answered(value, scope)
+    return lambda scope: value
 
 
-def path_of(template: str, scope: Mapping[str, Json]) -> str:
-    """A path with its values percent-encoded. Raises RequestError for a value that would change the path's shape."""
-    found: list[str] = []
-    for part in pieces(template):
-        if isinstance(part, Marker):
-            found.append(quote(_path_value(part, scope), safe=""))
-        else:
-            found.append(part)
-    return "".join(found)
+def _lone(value: str, root: str, name: str) -> Fill:
+    def fill(scope: Scope) -> Json:
+        found = scope[root].get(name)
+        if found is not None:
+            return found
+        return _LEFT_OUT if name in scope[root] else answered(value, scope)
+
+    return fill
 
 
-def _path_value(marker: Marker, scope: Mapping[str, Json]) -> str:
-    name = marker.source.strip()
-    marked = f"${{{{{marker.source}}}}}"
-    text = "" if is_left_out(marked, scope) else as_text(answered(marked, scope))
+class Template:
+    """One request of a connector file, read once; `render` fills it in. `key` says where our key goes, if not into a
+    header."""
+
+    def __init__(self, model: RequestModel, key: KeyModel | None = None) -> None:
+        method = next(name for name in METHODS if getattr(model, name) is not None)
+        self._method = method.upper()
+        self._path = [
+            part if isinstance(part, str) else (part.source.strip(), filling(f"${{{{{part.source}}}}}"))
+            for part in pieces(getattr(model, method))
+        ]
+        self._query = filling(model.query or {})
+        self._headers = filling(model.headers or {})
+        self._key = key or KeyModel()
+        self._kind = ""
+        self._body: Fill = lambda scope: {}
+        if model.form is not None:
+            self._kind, self._body = "application/x-www-form-urlencoded", filling(model.form)
+        elif model.json_ is not None or self._key.field:
+            self._kind = "application/json"
+            if model.json_ is not None:
+                self._body = filling(model.json_)
+
+    def render(self, scope: Scope, *, key: str, url: Callable[[str], str]) -> dict[str, Json]:
+        """The prepared request: `method url headers body`. Raises RequestError and EvaluationError."""
+        query, body, headers = self._query(scope), self._body(scope), rendered_headers(self._headers(scope))
+        if body is _LEFT_OUT:
+            raise EvaluationError("the body is an optional field that has no value")
+        if self._key.query:
+            query[self._key.query] = key
+        if self._key.field:
+            body = {**(body if isinstance(body, Mapping) else {}), self._key.field: key}
+        where = "".join([part if isinstance(part, str) else _path_part(*part, scope) for part in self._path])
+        content = ""
+        try:
+            added = query_of(query)
+            if self._kind:
+                headers.setdefault("content-type", self._kind)
+                content = json_body(body) if self._kind == "application/json" else query_of(body)
+        except UnicodeEncodeError:
+            raise RequestError("a field holds half of a sign (a lone surrogate), which cannot be sent") from None
+        full = url(f"{where}{'&' if '?' in where else '?'}{added}" if added else where)
+        return {"method": self._method, "url": full, "headers": headers, "body": content}
+
+
+def _path_part(name: str, fill: Fill, scope: Scope) -> str:
+    """A value of a path, percent-encoded. Raises RequestError for one that would change the path's shape."""
+    value = fill(scope)
+    text = "" if value is _LEFT_OUT else as_text(value)
     if not text.strip() or text in (".", ".."):
         shown = f'"{text}"' if text else "empty"
         raise RequestError(f"{name} is {shown}, which cannot stand in a path")
     try:
-        text.encode()
+        return quote(text, safe="")
     except UnicodeEncodeError:
         raise RequestError(f"{name} holds half of a sign (a lone surrogate), which cannot be sent") from None
-    return text
 
 
 def query_of(fields: Mapping[str, Json]) -> str:
@@ -115,47 +176,17 @@ def _field_text(name: str, value: Json) -> str:
     raise RequestError(f'"{name}" must be a text, a number or a yes/no here')
 
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
 def json_body(value: Json) -> str:
     """The JSON text of a body. Raises RequestError for what JSON cannot carry."""
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = _ENCODER.encode(value)
         text.encode()
     except (TypeError, ValueError):
         raise RequestError("the body holds a value that JSON cannot carry") from None
     return text
-
-
-def render(
-    model: RequestModel, scope: Mapping[str, Json], *, key: str, carrier: KeyModel | None, url: Callable[[str], str]
-) -> dict[str, Json]:
-    """The prepared request: `method url headers body`. `carrier` says where our key goes, if not into a header.
-
-    Raises RequestError and EvaluationError.
-    """
-    method = next(name for name in METHODS if getattr(model, name) is not None)
-    query: dict[str, Json] = dict(filled(model.query or {}, scope))
-    body = filled(model.json_, scope) if model.json_ is not None else None
-    form: dict[str, Json] | None = dict(filled(model.form, scope)) if model.form is not None else None
-    if carrier is not None and carrier.query:
-        query[carrier.query] = key
-    if carrier is not None and carrier.field:
-        if form is not None:
-            form[carrier.field] = key
-        else:
-            body = {**(body if isinstance(body, Mapping) else {}), carrier.field: key}
-    where = path_of(getattr(model, method), scope)
-    try:
-        added, content = query_of(query), query_of(form) if form is not None else ""
-    except UnicodeEncodeError:
-        raise RequestError("a field holds half of a sign (a lone surrogate), which cannot be sent") from None
-    headers = rendered_headers(filled(model.headers or {}, scope))
-    if form is not None:
-        headers.setdefault("content-type", "application/x-www-form-urlencoded")
-    elif model.json_ is not None or body is not None:
-        headers.setdefault("content-type", "application/json")
-        content = json_body(body)
-    full = url(f"{where}{'&' if '?' in where else '?'}{added}" if added else where)
-    return {"method": method.upper(), "url": full, "headers": headers, "body": content}
 
 
 def rendered_headers(headers: Mapping[str, Any]) -> dict[str, str]:

@@ -6,15 +6,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 from urllib.parse import urlsplit
 
-from connectors.answers import lost
-from connectors.auth import CredentialUnusable, Resolve, credentials, header_value, is_header_name, with_query
+from connectors.answers import Seen
+from connectors.auth import CredentialUnusable, Resolve, credentials, header_value, with_query
 from connectors.client import DEFAULT_HEADERS, Answer, Client, Lost, Wire, origin_of, same_origin
 from connectors.guard import AddressRefused, Guard
-from runner.contract import Json, Outcome, Tools
+from runner.contract import Action, Json, Outcome, Tools
 from runner.errors import RequestError, SecretMissing, SettingsError
+from runner.language.nearest import did_you_mean
 
 HTTP_SETTINGS: Mapping[str, Json] = {
     "origin": "text or empty",
@@ -23,7 +24,8 @@ HTTP_SETTINGS: Mapping[str, Json] = {
 }
 """What every connection to an HTTP service may say. `ca` is a file of certificates to trust beside the usual ones."""
 
-_ENCODED = re.compile(r"^[\x21-\x7e]*$")
+_ENCODED = re.compile(r"[\x21\x22\x24-\x7e]*")
+_DOT_STEP = re.compile(r"/(?:\.|%2e){1,2}(?:/|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,21 +47,18 @@ class Place:
             raise SettingsError(f"{name}: origin must be a text like https://api.example.com")
         if origin:
             _check_origin(name, origin, allow)
-        ca = trusted_file(name, settings.get("ca"))
-        return cls(origin=origin.rstrip("/"), allow_private=allow, ca=ca)
+        return cls(origin=origin.rstrip("/"), allow_private=allow, ca=trusted_file(name, settings.get("ca")))
 
 
 def trusted_file(name: str, ca: Json) -> str:
     """The setting `ca`: a file of certificates, or empty. Raises SettingsError."""
-    if not ca:
-        return ""
-    if not isinstance(ca, str) or not Path(ca).is_file():
+    if ca and (not isinstance(ca, str) or not Path(ca).is_file()):
         raise SettingsError(f'{name}: ca must be a file of certificates, and "{ca}" is none')
-    return ca
+    return ca or ""
 
 
 def _check_origin(name: str, origin: str, allow_private: bool) -> None:
-    if not origin_of(origin).startswith(("http://", "https://")) or not _ENCODED.match(origin):
+    if not _ENCODED.fullmatch(origin.partition("#")[0]) or not origin_of(origin).startswith(("http://", "https://")):
         raise SettingsError(f'{name}: origin "{shown(origin)}" must be like https://api.example.com')
     parts = urlsplit(origin)
     if parts.username or parts.password or parts.query or parts.fragment:
@@ -92,22 +91,25 @@ def resolver(tools: Tools, settings: Mapping[str, Json] | None = None) -> Resolv
     """Reads values at the send. A text names a setting if there are settings, else it stands for itself."""
 
     def resolve(value: Json) -> str:
-        if isinstance(value, Mapping):
-            return tools.secret(str(value["secret"]))
-        return resolve_setting(str(value)) if settings is not None else str(value)
-
-    def resolve_setting(setting: str) -> str:
-        found = (settings or {}).get(setting)
-        return tools.secret(str(found["secret"])) if isinstance(found, Mapping) else str(found)
+        if settings is not None and isinstance(value, str):
+            value = settings.get(value)
+        return tools.secret(str(value["secret"])) if isinstance(value, Mapping) else str(value)
 
     return resolve
 
 
-@dataclass(kw_only=True, slots=True)
+def no_such_action(name: str, action: str, actions: Mapping[str, object]) -> NoReturn:
+    """Raises the RequestError for an action that a connection does not have."""
+    raise RequestError(f'{name} has no action "{action}"; {did_you_mean(action, actions, "it has")}')
+
+
+@dataclass(kw_only=True)
 class Service:
-    """One service. `auth` is a spec of `connectors.auth`; `secret_headers` are added at the send like credentials."""
+    """One connection to a service. `auth` is a spec of `connectors.auth`; `secret_headers` are added at the send like
+    credentials."""
 
     name: str
+    actions: Mapping[str, Action]
     place: Place
     tools: Tools
     auth: Mapping[str, Json] = field(default_factory=dict)
@@ -117,6 +119,14 @@ class Service:
 
     def __post_init__(self) -> None:
         self.client = Client(guard=Guard(allow_private=self.place.allow_private), ca=self.place.ca)
+
+    async def close(self) -> None:
+        """Closes every connection."""
+        await self.client.close()
+
+    def origin(self) -> str:
+        """Where requests go; empty = anywhere."""
+        return self.place.origin
 
     def url(self, where: str) -> str:
         """The absolute URL of a path (or, without an origin, of a URL). Raises RequestError."""
@@ -131,25 +141,32 @@ class Service:
                 raise RequestError(f'"{shown(url)}" is not a URL that begins with http:// or https://')
             if origin and not same_origin(origin, url):
                 raise RequestError(f"{self.name} goes to {origin} only, and not to {shown(url)}")
-        parts = urlsplit(url)
-        if parts.username or parts.password:
-            raise RequestError(f"a URL must not hold credentials; {self.name} adds them itself")
-        if not _ENCODED.match(url) or "#" in url:
+            if "@" in urlsplit(url).netloc:
+                raise RequestError(f"a URL must not hold credentials; {self.name} adds them itself")
+        if not _ENCODED.fullmatch(url):
             raise RequestError(f'"{shown(url)}" holds a space, a "#" or a sign that must be percent-encoded')
-        if any(part.replace("%2e", ".").replace("%2E", ".") in (".", "..") for part in parts.path.split("/")):
+        if _DOT_STEP.search(url.partition("?")[0]):
             raise RequestError(f'the path of {shown(url)} holds a "." or ".." step')
         return url
 
     async def exchange(
-        self, body: Mapping[str, Json], *, extra: Mapping[str, str], reads: bool, once: bool, limit: int
-    ) -> Answer | Outcome:
+        self,
+        body: Mapping[str, Json],
+        *,
+        scope: Mapping[str, Json],
+        extra: Mapping[str, str],
+        reads: bool,
+        once: bool,
+        limit: int,
+        with_text: bool = True,
+    ) -> Seen | Outcome:
         """Sends a prepared request with its credentials and `extra` headers. An Outcome means: no complete answer.
 
         What the answer echoes of our secrets is taken out before anybody sees it.
         """
-        url = str(body["url"])
-        if self.place.origin and not same_origin(self.place.origin, url):
-            summary = f"the request was made for {origin_of(url)}, and {self.name} now goes to {self.place.origin}"
+        url, origin = str(body["url"]), self.place.origin
+        if origin and not url.startswith(f"{origin}/") and not same_origin(origin, url):
+            summary = f"the request was made for {origin_of(url)}, and {self.name} now goes to {origin}"
             return Outcome(result="not_sent", reason="forbidden", summary=summary)
         try:
             added = credentials(self.auth, self.resolve)
@@ -167,8 +184,9 @@ class Service:
         )
         found = await self.client.exchange(wire, limit=limit, fresh=once, follow=reads)
         if isinstance(found, Lost):
-            return lost(found)
-        return self._redacted(found)
+            return Outcome(result="unknown" if found.sent else "not_sent", reason=found.reason, summary=found.summary)
+        answer = self._redacted(found)
+        return Seen.of(answer, scope=scope, with_text=with_text, url=url, redact=self.tools.redact)
 
     def _redacted(self, answer: Answer) -> Answer:
         text = answer.body.decode("utf-8", errors="surrogateescape")
@@ -179,29 +197,13 @@ class Service:
         body = self.tools.redact(text).encode("utf-8", errors="surrogateescape")
         return Answer(status=answer.status, headers=headers, body=body)
 
-    def host(self, body: Mapping[str, Any]) -> str:
-        """The host a prepared request goes to, for sentences."""
-        return urlsplit(str(body["url"])).netloc
-
 
 def shown(url: str) -> str:
     """A URL as a sentence may show it: without user, query and fragment, and not too long."""
     try:
         parts = urlsplit(url)
-        return (
-            f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"[:120]
-            if parts.netloc
-            else url.partition("?")[0][:120]
-        )
     except ValueError:
         return url.partition("?")[0][:120]
-
-
-def checked_header(name: str, value: str) -> tuple[str, str]:
-    """A header of a prepared request, name lower-case. Raises RequestError."""
-    if not is_header_name(name):
-        raise RequestError(f'"{name}" cannot be the name of a header')
-    try:
-        return name.lower(), header_value(value, f"the header {name}")
-    except CredentialUnusable as error:
-        raise RequestError(str(error)) from None
+    if not parts.netloc:
+        return url.partition("?")[0][:120]
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"[:120]
