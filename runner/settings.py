@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, Tag
+from pydantic import AfterValidator
 
 from runner.errors import Problem
-from runner.language.clauses import Model, Name, PlainDuration, Sentence, Who, duration, optional, required, tagged
+from runner.language.clauses import (
+    Forms,
+    Model,
+    Name,
+    PlainDuration,
+    Sentence,
+    Who,
+    by_tag,
+    duration,
+    optional,
+    required,
+)
 from runner.language.fitting import fit
 from runner.language.flow import Duration
 from runner.language.people import Language, SecretModel, ZoneText
@@ -42,42 +53,33 @@ def _checked_url(text: str) -> str:
 UrlText = Annotated[str, AfterValidator(_checked_url)]
 
 
-class TemporalModel(Model):
+class TemporalModel(Model, title="temporal", spoken="engine"):
     """A Temporal cluster carries the runs."""
-
-    spoken: ClassVar[str] = "engine"
-    model_config = ConfigDict(title="temporal")
 
     temporal: Sentence = required("Its address.", "temporal:7233")
     namespace: Sentence = optional("Its namespace. Default: default.", "default")
 
 
-class SignInModel(Model):
-    """People sign in at your own provider."""
+Engine = Annotated[Any, Forms(text=Literal["embedded"], map=TemporalModel)]
 
-    spoken: ClassVar[str] = "sign_in"
-    model_config = ConfigDict(title="sign_in")
+
+class SignInModel(Model, title="sign_in", spoken="sign_in"):
+    """People sign in at your own provider."""
 
     oidc: UrlText = required("The provider.", "https://login.acme.example")
     client: Sentence = required("The client's id there.", "amends")
     secret: SecretModel = required("The client's secret, by name.", {"secret": "OIDC_SECRET"})
 
 
-class LimitsModel(Model):
+class LimitsModel(Model, title="limits", spoken="limits"):
     """Bounds."""
-
-    spoken: ClassVar[str] = "limits"
-    model_config = ConfigDict(title="limits")
 
     file: Annotated[str, AfterValidator(_checked_size)] = optional("The largest file. Default 20 MB.", "20 MB")
     runs_at_once: int = optional("Runs at once. Default 50.", 50, ge=1, le=10_000)
 
 
-class AmendsModel(Model):
+class AmendsModel(Model, title="Amends project", spoken="amends.yaml"):
     """amends.yaml: what holds for the whole project."""
-
-    spoken: ClassVar[str] = "amends.yaml"
-    model_config = ConfigDict(title="Amends project")
 
     project: Name = optional("The project's name. Default: the folder's name.", "acme_ops")
     zone: ZoneText = optional("For dates and schedules. Default UTC.", "Asia/Tokyo")
@@ -86,16 +88,10 @@ class AmendsModel(Model):
     public_url: UrlText = optional(
         "Where people reach the pages. Default http://127.0.0.1:8484.", "https://amends.acme.example"
     )
-    database: Annotated[
-        Annotated[Sentence, Tag("<text>")] | Annotated[SecretModel, Tag("<secret>")],
-        tagged(text="<text>", map="<secret>"),
-    ] = optional(
+    database: Annotated[Any, Forms(text=Sentence, map=SecretModel)] = optional(
         "A SQLite file, or the secret with a PostgreSQL address.", ".amends/amends.db", {"secret": "DATABASE_URL"}
     )
-    engine: Annotated[
-        Annotated[Literal["embedded"], Tag("<text>")] | Annotated[TemporalModel, Tag("<temporal>")],
-        tagged(text="<text>", map="<temporal>"),
-    ] = optional("Who carries the runs. Default embedded.", "embedded", {"temporal": "temporal:7233"})
+    engine: Engine = optional("Who carries the runs. Default embedded.", "embedded", {"temporal": "temporal:7233"})
     tell_by: Name = optional("The connection that mails approvals and hand-offs.", "mail")
     admin: Who = optional("Told when the project itself is in trouble.", "person:tom")
     sign_in: SignInModel = optional(
@@ -107,7 +103,7 @@ class AmendsModel(Model):
 
 KEEP = Duration(amount=400, unit="day")
 
-_FORMS: dict[str, type[Model]] = {"<secret>": SecretModel, "<temporal>": TemporalModel}
+_FORMS = by_tag(SecretModel, TemporalModel)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,9 +7,20 @@ Schema that editors use is made out of them.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Union, Unpack
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    GetCoreSchemaHandler,
+    PydanticUndefinedAnnotation,
+    Tag,
+)
+from pydantic_core import CoreSchema
 
 from runner.language.flow import Duration, Unit
 
@@ -51,10 +62,14 @@ def _checked_plain(text: str) -> str:
 
 
 class Model(BaseModel):
-    """Root of the models of the language. `spoken` is how messages call it."""
+    """Root of the models of the language. `spoken` is how messages call it; the title is its name in schemas."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     spoken: ClassVar[str] = "this map"
+
+    def __init_subclass__(cls, *, spoken: str = "", **config: Unpack[ConfigDict]) -> None:
+        super().__init_subclass__(**config)
+        cls.spoken = spoken or cls.spoken
 
 
 def optional(description: str, *examples: Any, **limits: Any) -> Any:
@@ -67,17 +82,45 @@ def required(description: str, *examples: Any, **limits: Any) -> Any:
     return Field(description=description, examples=list(examples) or None, **limits)
 
 
-def tagged(**by_kind: str) -> Discriminator:
-    """Chooses a form by the kind of what is written: `text=`, `map=`, `list=`, `switch=`, `number=`."""
+def tag_of(form: Any) -> str:
+    """What pydantic puts into an error's place for a form of a value: `<record>`, `<text>`."""
+    is_model = isinstance(form, type) and issubclass(form, Model)
+    return f"<{form.model_config.get('title')}>" if is_model else "<form>"
 
-    def choose(value: Any) -> str | None:
-        if isinstance(value, bool):
-            return by_kind.get("switch")
-        kinds = {str: "text", dict: "map", list: "list", int: "number", float: "number"}
-        return by_kind.get(kinds.get(type(value), ""))
 
-    return Discriminator(choose)
+def by_tag(*models: type[Model]) -> dict[str, type[Model]]:
+    """Models by their tags."""
+    return {tag_of(model): model for model in models}
 
+
+class Forms:
+    """The forms that one value may have, as the annotation of a key.
+
+    Which one it is says the kind of what is written (`text=`, `list=`, `map=` …), or the one word out of `words` that
+    a map has. `words` may be filled later: until then no model that needs it is complete.
+    """
+
+    def __init__(self, words: Mapping[str, type[Model]] | None = None, **kinds: Any) -> None:
+        self.words = words
+        self.kinds = kinds
+
+    def _tag(self, value: Any) -> str | None:
+        if isinstance(value, dict) and self.words is not None:
+            found = [word for word in self.words if word in value]
+            return tag_of(self.words[found[0]]) if len(found) == 1 else None
+        kind = _KINDS.get(type(value), "")
+        return (tag_of(self.kinds[kind]) if kind == "map" else f"<{kind}>") if kind in self.kinds else None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        if self.words is not None and not self.words:
+            raise PydanticUndefinedAnnotation("words", "not filled yet")
+        forms = {tag_of(form) if kind == "map" else f"<{kind}>": form for kind, form in self.kinds.items()}
+        forms |= by_tag(*(self.words or {}).values())
+        union: Any = Union[tuple(Annotated[form, Tag(tag)] for tag, form in forms.items())]  # noqa: UP007 (at run time)
+        return handler.generate_schema(Annotated[union, Discriminator(self._tag)])
+
+
+_KINDS = {str: "text", dict: "map", list: "list", bool: "switch"}
 
 DurationText = Annotated[str, AfterValidator(_checked_duration)]
 PlainDuration = Annotated[str, AfterValidator(_checked_plain)]
@@ -87,18 +130,12 @@ Who = Annotated[str, Field(pattern=r"^(person|team):[A-Za-z0-9_]+$")]
 Approver = Annotated[str, Field(pattern=r"^((person|team):[A-Za-z0-9_]+|manager_of:starter)$")]
 ActionName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*\.[A-Za-z][A-Za-z0-9_]*$")]
 Values = dict[str, Any]
-Approvers = Annotated[
-    Annotated[Approver, Tag("<one>")] | Annotated[list[Approver], Tag("<several>")],
-    tagged(text="<one>", list="<several>"),
-]
+Approvers = Annotated[Any, Forms(text=Approver, list=list[Approver])]
 RetryWord = Literal["not_sent", "rate_limited", "unavailable", "in_progress", "unknown"]
 
 
-class RetryModel(Model):
+class RetryModel(Model, title="Retry", spoken="retry"):
     """How often and how fast a call is tried again."""
-
-    spoken: ClassVar[str] = "retry"
-    model_config = ConfigDict(title="Retry")
 
     tries: int = optional("How many tries in all, the first included.", 4, ge=1, le=1000)
     pause: PlainDuration = optional("The wait before the second try.", "10 s")
@@ -114,11 +151,8 @@ class _CompensationModel(Model):
     unattended: Sentence = optional("Why nobody is asked before it is sent.", "A refund is always right here.")
 
 
-class CancelModel(_CompensationModel):
+class CancelModel(_CompensationModel, title="cancel", spoken="a cancel compensation"):
     """Take it back; a refund too."""
-
-    spoken: ClassVar[str] = "a cancel compensation"
-    model_config = ConfigDict(title="cancel")
 
     cancel: ActionName = required("The action that takes it back.", "tasks.close")
     with_: Values = optional(
@@ -128,31 +162,22 @@ class CancelModel(_CompensationModel):
     )
 
 
-class MarkModel(_CompensationModel):
+class MarkModel(_CompensationModel, title="mark", spoken="a mark compensation"):
     """Leave it, and flag it for a person."""
-
-    spoken: ClassVar[str] = "a mark compensation"
-    model_config = ConfigDict(title="mark")
 
     mark: ActionName = required("The action that flags it.", "crm.update_contact")
     with_: Values = optional("The action's input.", {"id": "${{ output.id }}", "status": "needs_review"}, alias="with")
 
 
-class CorrectModel(_CompensationModel):
+class CorrectModel(_CompensationModel, title="correct", spoken="a correct compensation"):
     """Send or write the right thing after it."""
-
-    spoken: ClassVar[str] = "a correct compensation"
-    model_config = ConfigDict(title="correct")
 
     correct: ActionName = required("The action that puts it right.", "mail.send")
     with_: Values = optional("The action's input.", {"template": "correction"}, alias="with")
 
 
-class QuarantineModel(_CompensationModel):
+class QuarantineModel(_CompensationModel, title="quarantine", spoken="a quarantine compensation"):
     """Set it aside, out of reports: an action, or a name in our own list."""
-
-    spoken: ClassVar[str] = "a quarantine compensation"
-    model_config = ConfigDict(title="quarantine")
 
     quarantine: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)?$")] = required(
         "An action, or the name under which our own list keeps it.", "customer", "crm.set_aside"
@@ -160,11 +185,8 @@ class QuarantineModel(_CompensationModel):
     with_: Values = optional("The action's input.", {"id": "${{ output.id }}"}, alias="with")
 
 
-class HandOffModel(_CompensationModel):
+class HandOffModel(_CompensationModel, title="hand_off", spoken="a hand_off compensation"):
     """Nothing automatic; a person decides."""
-
-    spoken: ClassVar[str] = "a hand_off compensation"
-    model_config = ConfigDict(title="hand_off")
 
     hand_off: Who = required("Who decides.", "team:finance")
     say: Sentence = optional(
@@ -173,53 +195,25 @@ class HandOffModel(_CompensationModel):
     show: ActionName = optional("A read action: the outside's value is put beside ours.", "billing.get_payment")
 
 
-class NoneModel(Model):
+class NoneModel(Model, title="none", spoken="a none compensation"):
     """Nothing is to be done; the reason is required."""
-
-    spoken: ClassVar[str] = "a none compensation"
-    model_config = ConfigDict(title="none")
 
     none: Sentence = required("Why nothing needs to be done.", "Writing a cache is harmless.")
 
 
-WORDS = ("cancel", "mark", "correct", "quarantine", "hand_off", "none")
 COMPENSATION_MODELS: dict[str, type[Model]] = {
-    "<cancel>": CancelModel,
-    "<mark>": MarkModel,
-    "<correct>": CorrectModel,
-    "<quarantine>": QuarantineModel,
-    "<hand_off>": HandOffModel,
-    "<none>": NoneModel,
+    "cancel": CancelModel,
+    "mark": MarkModel,
+    "correct": CorrectModel,
+    "quarantine": QuarantineModel,
+    "hand_off": HandOffModel,
+    "none": NoneModel,
 }
+CompensationField = Annotated[Any, Forms(COMPENSATION_MODELS, text=Literal["cancel"])]
 
 
-def one_key(value: Any, keys: tuple[str, ...]) -> str | None:
-    """The tag of the one key that says which form a map has; None if there is none or more than one."""
-    found = [key for key in keys if isinstance(value, dict) and key in value]
-    return f"<{found[0]}>" if len(found) == 1 else None
-
-
-def _which_word(value: Any) -> str | None:
-    return "<cancel word>" if isinstance(value, str) else one_key(value, WORDS)
-
-
-CompensationField = Annotated[
-    Annotated[Literal["cancel"], Tag("<cancel word>")]
-    | Annotated[CancelModel, Tag("<cancel>")]
-    | Annotated[MarkModel, Tag("<mark>")]
-    | Annotated[CorrectModel, Tag("<correct>")]
-    | Annotated[QuarantineModel, Tag("<quarantine>")]
-    | Annotated[HandOffModel, Tag("<hand_off>")]
-    | Annotated[NoneModel, Tag("<none>")],
-    Discriminator(_which_word),
-]
-
-
-class OnFailureModel(Model):
+class OnFailureModel(Model, title="on_failure", spoken="on_failure"):
     """What follows a failure, in full."""
-
-    spoken: ClassVar[str] = "on_failure"
-    model_config = ConfigDict(title="on_failure")
 
     do: Literal["compensate", "review"] = optional("compensate, or review: stop, and a person chooses.", "compensate")
     tell: Who = optional("People of ours who are told, always.", "team:ops")
@@ -230,21 +224,102 @@ class OnFailureModel(Model):
     with_: Values = optional("That flow's inputs.", {"reason": "${{ failure.summary }}"}, alias="with")
 
 
-class RecordModel(Model):
+class RecordModel(Model, title="record", spoken="record"):
     """The business record a run works on, in full."""
-
-    spoken: ClassVar[str] = "record"
-    model_config = ConfigDict(title="record")
 
     id: Sentence = required("The record.", "customer/${{ inputs.email }}")
     one_at_a_time: bool = optional("Healthy runs on it are kept in line too.", True)
 
 
-class LockModel(Model):
+class LockModel(Model, title="lock", spoken="lock"):
     """A record that other runs keep off until this run ends."""
-
-    spoken: ClassVar[str] = "lock"
-    model_config = ConfigDict(title="lock")
 
     record: Name = required("The kind of record.", "invoice")
     id: Any = required("Which one.", "${{ inputs.invoice }}")
+
+
+# --- triggers ------------------------------------------------------------------------------------------------------
+
+
+class _TriggerModel(Model):
+    id: Sentence = optional("The event's business id.", "${{ body.event_id }}")
+    only_if: Sentence = optional("The rest is ignored, and logged so.", "${{ body.type == 'order.paid' }}")
+    fill: Values = optional("How the inputs are filled.", {"order_no": "${{ body.order.no }}"})
+    entity: Sentence = optional("What the event is about.", "${{ body.order.no }}")
+    order_by: Sentence = optional("Older events of one entity are set aside.", "${{ body.at }}")
+
+
+class FormModel(_TriggerModel, title="form", spoken="a form trigger"):
+    """A page made out of the inputs."""
+
+    form: Sentence = required("The form's name in its address.", "signup")
+    sign_in: bool = optional("Only people who have signed in may send it.", True)
+
+
+class WebhookModel(_TriggerModel, title="webhook", spoken="a webhook trigger"):
+    """A delivery from a service."""
+
+    webhook: Sentence = required("The hook's name in its address.", "orders")
+    signed_by: Sentence = optional("The connection that holds the secret.", "shop")
+
+
+class _SlotModel(_TriggerModel):
+    zone: Sentence = optional("A region name.", "Asia/Tokyo")
+    missed: Literal["latest", "skip", "all"] = optional("What becomes of slots missed while nothing ran.", "latest")
+    overlap: Literal["skip", "queue", "allow"] = optional("What happens while the last run still goes.", "skip")
+
+
+class ScheduleModel(_SlotModel, title="schedule", spoken="a schedule trigger"):
+    """Times in words."""
+
+    schedule: Sentence = required(
+        "When.", "every weekday at 09:00", "every last day of the month at 18:00", "every 15 min"
+    )
+
+
+class CronModel(_SlotModel, title="cron", spoken="a cron trigger"):
+    """Times as a cron line; 0 and 7 are Sunday."""
+
+    cron: Sentence = required("Five fields.", "0 9 * * 1-5")
+
+
+class MailboxModel(_TriggerModel, title="mail", spoken="a mail trigger"):
+    """A mail that arrives."""
+
+    mail: Sentence = required("The mailbox connection.", "orders")
+
+
+class PollModel(_TriggerModel, title="poll", spoken="a poll trigger"):
+    """Something new in a service, asked for again and again."""
+
+    poll: Annotated[str, Field(pattern=r"^[A-Za-z]\w*\.[A-Za-z]\w*$")] = required(
+        "The read action that lists.", "crm.new_contacts"
+    )
+    every: PlainDuration = optional("How often.", "10 min")
+    seen_by: Sentence = optional("What tells one item from another.", "${{ item.id }}")
+    with_: Values = optional("The action's input.", {"since": "${{ trigger.at }}"}, alias="with")
+
+
+class EventModel(_TriggerModel, title="event", spoken="an event trigger"):
+    """An event that another flow or service sends."""
+
+    event: Sentence = required("The event's name.", "payment.received")
+
+
+class ManualModel(Model, title="manual", spoken="a manual trigger"):
+    """Started by a person."""
+
+    manual: Literal[True] = required("Started by hand.", True)
+
+
+TRIGGER_MODELS: dict[str, type[Model]] = {
+    "form": FormModel,
+    "webhook": WebhookModel,
+    "schedule": ScheduleModel,
+    "cron": CronModel,
+    "mail": MailboxModel,
+    "poll": PollModel,
+    "event": EventModel,
+    "manual": ManualModel,
+}
+Trigger = Annotated[Any, Forms(TRIGGER_MODELS, text=Literal["manual"])]

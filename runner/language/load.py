@@ -8,14 +8,13 @@ from typing import Any, get_args
 
 from runner.contract import Json
 from runner.errors import Problem
-from runner.language.clauses import WORDS, OnFailureModel, RecordModel, duration
+from runner.language.clauses import COMPENSATION_MODELS, TRIGGER_MODELS, OnFailureModel, RecordModel, duration
 from runner.language.fitting import FORM_WORDS, Fitted, fit, value_at
 from runner.language.flow import Branch, Compensation, Duration, Flow, OnFailure, RetryWords, Step, Verb, Word
-from runner.language.model import FORMS, VERBS, FlowModel
+from runner.language.model import FORMS, STEP_MODELS, FlowModel
 from runner.language.source import Path, Source, read
-from runner.language.triggers import TRIGGERS
 
-FORM_WORDS.update(steps=VERBS, compensate=WORDS, trigger=TRIGGERS)
+FORM_WORDS.update(steps=tuple(STEP_MODELS), compensate=tuple(COMPENSATION_MODELS), trigger=tuple(TRIGGER_MODELS))
 
 NOT_YET = ("approve", "wait_for", "choose", "each", "parallel", "call", "emit")
 """Verbs that parse and do not run yet."""
@@ -64,7 +63,7 @@ def _file_name(flow: Flow, source: Source) -> Iterator[Problem]:
 def _not_yet(source: Source, fitted: Fitted) -> Iterator[Problem]:
     for path, step in steps_in(source.data):
         for verb in NOT_YET:
-            if verb in step and sum(word in step for word in VERBS) == 1:
+            if verb in step and sum(word in step for word in STEP_MODELS) == 1:
                 yield _later(source, (*path, verb), verb)
         if "lock" in step and "do" in step:
             yield _later(source, (*path, "lock"), "lock")
@@ -111,44 +110,36 @@ def _steps_below(steps: Json, path: Path) -> Iterator[tuple[Path, dict[str, Any]
 # --- model to flow -------------------------------------------------------------------------------------------------
 
 
+def _given(model: Any, *names: str) -> dict[str, Any]:
+    """What was written of these keys: for everything else the flow has its default."""
+    found = {name: getattr(model, name, None) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def _flow(model: Any, data: Mapping[str, Json], source: Source) -> Flow:
-    record = model.record
-    on_failure = model.on_failure
+    record, on_failure, triggers = model.record, model.on_failure, data.get("trigger")
+    if isinstance(record, RecordModel):
+        record = record.id
+    several = triggers if isinstance(triggers, list) else [triggers or "manual"]
     return Flow(
         id=model.flow,
         title=model.title,
         owner=model.owner,
         file=source.file,
-        mode=model.mode or "draft",
-        run_key=model.run_key or "${{ trigger.id }}",
-        record=record.id if isinstance(record, RecordModel) else record,
-        one_at_a_time=isinstance(record, RecordModel) and bool(record.one_at_a_time),
-        trigger=_triggers(data.get("trigger")),
-        inputs=dict(model.inputs or {}),
+        record=record,
+        one_at_a_time=bool(getattr(model.record, "one_at_a_time", None)),
+        trigger=tuple({"manual": True} if isinstance(one, str) else dict(one) for one in several),
         steps=_steps(model.steps, ("steps",), source),
         on_failure=_on_failure(on_failure)
         if isinstance(on_failure, OnFailureModel)
         else OnFailure(do=on_failure or "compensate"),
-        outputs=dict(model.outputs or {}),
         keep=_duration(model.keep),
+        **_given(model, "mode", "run_key", "inputs", "outputs"),
     )
-
-
-def _triggers(written: Json) -> tuple[Mapping[str, Json], ...]:
-    if written is None:
-        return ({"manual": True},)
-    several = written if isinstance(written, list) else [written]
-    return tuple({"manual": True} if isinstance(one, str) else dict(one) for one in several)
 
 
 def _on_failure(model: Any) -> OnFailure:
-    return OnFailure(
-        do=model.do or "compensate",
-        tell=model.tell or "",
-        within=_duration(model.within),
-        escalate_to=model.escalate_to or "",
-        if_one_fails=model.if_one_fails or "go_on",
-    )
+    return OnFailure(within=_duration(model.within), **_given(model, "do", "tell", "escalate_to", "if_one_fails"))
 
 
 def _steps(models: list[Any], path: Path, source: Source) -> tuple[Step, ...]:
@@ -160,52 +151,38 @@ def _steps(models: list[Any], path: Path, source: Source) -> tuple[Step, ...]:
 def _step(model: Any, path: Path, source: Source) -> Step:
     verb: Verb = next(verb for verb in STEP_VERBS if verb in type(model).model_fields)
     word = getattr(model, verb)
-    find = getattr(model, "find", None)
+    texts = ("with_", "find", "key", "owner", "rule", "unattended", "accept_order", "if_refused", "say")
     return Step(
         id=model.id,
         verb=verb,
         line=source.at(path).line,
         when=_condition(model.when),
         action=word if verb in ("read", "do") else "",
-        with_=dict(getattr(model, "with_", None) or {}),
-        find=None if find is None else dict(find),
-        key=getattr(model, "key", None),
         retry=_retry(model.retry),
         timeout=_ms(model.timeout),
-        owner=model.owner or "",
         compensate=_compensation(getattr(model, "compensate", None)),
-        rule=getattr(model, "rule", None) or "",
-        unattended=getattr(model, "unattended", None) or "",
-        accept_order=getattr(model, "accept_order", None) or "",
-        if_refused=getattr(model, "if_refused", None) or "fail",
         wait=_wait(word) if verb == "wait" else None,
         hand_off_to=word if verb == "hand_off" else "",
-        say=getattr(model, "say", None) or "",
         show=_show(getattr(model, "show", None)),
-        branches=_branches(model, verb, path, source),
+        branches=tuple(_branches(model, verb, path, source)),
+        **_given(model, *texts),
     )
 
 
 def _condition(written: str | bool | None) -> str | None:
-    if isinstance(written, bool):
-        return "${{ true }}" if written else "${{ false }}"
-    return written
+    return f"${{{{ {str(written).lower()} }}}}" if isinstance(written, bool) else written
 
 
-def _branches(model: Any, verb: str, path: Path, source: Source) -> tuple[Branch, ...]:
+def _branches(model: Any, verb: str, path: Path, source: Source) -> Iterator[Branch]:
     if verb == "choose":
-        return tuple(
-            Branch(steps=_steps(branch.steps, (*path, "choose", number, "steps"), source), when=_condition(branch.when))
-            for number, branch in enumerate(model.choose)
-        )
-    if verb == "parallel":
-        return tuple(
-            Branch(steps=_steps(steps, (*path, "parallel", name), source), name=name)
-            for name, steps in model.parallel.items()
-        )
-    if verb == "each":
-        return (Branch(steps=_steps(model.steps, (*path, "steps"), source)),)
-    return ()
+        for number, branch in enumerate(model.choose):
+            steps = _steps(branch.steps, (*path, "choose", number, "steps"), source)
+            yield Branch(steps=steps, when=_condition(branch.when))
+    elif verb == "parallel":
+        for name, steps in model.parallel.items():
+            yield Branch(steps=_steps(steps, (*path, "parallel", name), source), name=name)
+    elif verb == "each":
+        yield Branch(steps=_steps(model.steps, (*path, "steps"), source))
 
 
 def _wait(written: Any) -> Duration | str:
@@ -213,25 +190,17 @@ def _wait(written: Any) -> Duration | str:
 
 
 def _show(written: Any) -> Mapping[str, Json]:
-    if written is None:
-        return {}
     if isinstance(written, str):
         return {"read": written}
     if isinstance(written, list):
         return {path: "${{ " + path + " }}" for path in written}
-    return dict(written)
+    return dict(written or {})
 
 
 def _retry(model: Any) -> RetryWords:
-    if model is None:
-        return RetryWords()
-    return RetryWords(
-        tries=model.tries,
-        pause=_ms(model.pause),
-        growth=model.growth,
-        longest=_ms(model.longest),
-        never_on=frozenset(model.never_on or ()),
-    )
+    never_on = frozenset(getattr(model, "never_on", None) or ())
+    pauses: dict[str, Any] = {name: _ms(text) for name, text in _given(model, "pause", "longest").items()}
+    return RetryWords(never_on=never_on, **pauses, **_given(model, "tries", "growth"))
 
 
 def _compensation(model: Any) -> Compensation | None:
@@ -244,18 +213,16 @@ def _compensation(model: Any) -> Compensation | None:
     if word == "none":
         return Compensation(word=word, reason=written)
     approvers = model.approve_by
-    own_list = word == "quarantine" and "." not in written
+    names_nothing = word == "hand_off" or (word == "quarantine" and "." not in written)
     return Compensation(
         word=word,
-        action="" if word == "hand_off" or own_list else written,
-        with_=dict(getattr(model, "with_", None) or {}),
-        target=written if word == "hand_off" or own_list else "",
-        say=getattr(model, "say", None) or "",
+        action="" if names_nothing else written,
+        target=written if names_nothing else "",
         show=_show(getattr(model, "show", None)),
         retry=_retry(model.retry),
         timeout=_ms(model.timeout),
         approve_by=(approvers,) if isinstance(approvers, str) else tuple(approvers or ()),
-        unattended=model.unattended or "",
+        **_given(model, "with_", "say", "unattended"),
     )
 
 

@@ -6,16 +6,16 @@ These models read files and make the JSON Schema that editors show; the rest of 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
-
-from pydantic import ConfigDict, Discriminator, Tag
+from typing import Annotated, Any, Literal
 
 from runner.language.clauses import (
     COMPENSATION_MODELS,
+    TRIGGER_MODELS,
     ActionName,
     Approvers,
     CompensationField,
     DurationText,
+    Forms,
     LockModel,
     Model,
     Name,
@@ -24,42 +24,43 @@ from runner.language.clauses import (
     RecordModel,
     RetryModel,
     Sentence,
+    Trigger,
     Values,
     Who,
-    one_key,
+    by_tag,
     optional,
     required,
-    tagged,
 )
-from runner.language.triggers import TRIGGER_MODELS, TriggerField
+
+STEP_MODELS: dict[str, type[Model]] = {}
+"""A step's model by its verb; filled below, because steps stand in steps."""
+
+When = Annotated[Any, Forms(text=str, switch=bool)]
+Shown = Annotated[Any, Forms(map=Values, list=list[Sentence])]
+Record = Annotated[Any, Forms(text=Sentence, map=RecordModel)]
+Triggers = Annotated[Any, Forms(text=Trigger, map=Trigger, list=list[Trigger])]
+Following = Annotated[Any, Forms(text=Literal["compensate", "review"], map=OnFailureModel)]
+StepField = Annotated[Any, Forms(STEP_MODELS)]
 
 
 class _StepModel(Model):
     id: Name = required("The step's name, unique in the whole flow; letters, digits and _.", "contact")
-    when: Annotated[
-        Annotated[str, Tag("<text>")] | Annotated[bool, Tag("<switch>")], tagged(text="<text>", switch="<switch>")
-    ] = optional("A yes or no; on no the step is skipped.", "${{ inputs.amount > 0 }}")
+    when: When = optional("A yes or no; on no the step is skipped.", "${{ inputs.amount > 0 }}")
     timeout: PlainDuration = optional("How long one try may take.", "30 s")
     retry: RetryModel = optional("How often and how fast it is tried again.", {"tries": 4, "pause": "10 s"})
     owner: Who = optional("Who is asked when this step cannot go on.", "team:finance")
 
 
-class ReadModel(_StepModel):
+class ReadModel(_StepModel, title="read", spoken="a read step"):
     """Asks, changes nothing; tried again freely. Nothing found is `found: false`, not a failure."""
-
-    spoken: ClassVar[str] = "a read step"
-    model_config = ConfigDict(title="read")
 
     read: ActionName = required("connection.action", "billing.get_plan")
     with_: Values = optional("The action's input.", {"code": "${{ inputs.plan }}"}, alias="with")
     if_refused: Literal["continue"] = optional("A refusal is not a failure; `outcome` says refused.", "continue")
 
 
-class DoModel(_StepModel):
+class DoModel(_StepModel, title="do", spoken="a do step"):
     """Changes the world, so it must say how it is made good."""
-
-    spoken: ClassVar[str] = "a do step"
-    model_config = ConfigDict(title="do")
 
     do: ActionName = required("connection.action", "crm.create_contact")
     with_: Values = optional("The action's input.", {"email": "${{ inputs.email }}"}, alias="with")
@@ -82,11 +83,8 @@ class DoModel(_StepModel):
     if_refused: Literal["continue"] = optional("A refusal is not a failure; `outcome` says refused.", "continue")
 
 
-class ApproveModel(_StepModel):
+class ApproveModel(_StepModel, title="approve", spoken="an approve step"):
     """Asks people and waits."""
-
-    spoken: ClassVar[str] = "an approve step"
-    model_config = ConfigDict(title="approve")
 
     approve: Sentence = required("The question.", "Welcome ${{ inputs.name }}?")
     covers: list[Name] = required("Later do steps, shown filled in.", ["welcome", "paid"])
@@ -103,32 +101,20 @@ class ApproveModel(_StepModel):
     proof: Literal["code", "sign_in"] = optional("How the person proves who it is.", "code")
 
 
-class UntilModel(Model):
+class UntilModel(Model, title="until", spoken="wait"):
     """A moment to wait for."""
-
-    spoken: ClassVar[str] = "wait"
-    model_config = ConfigDict(title="until")
 
     until: Sentence = required("The moment.", "${{ inputs.day }}")
 
 
-class WaitModel(_StepModel):
+class WaitModel(_StepModel, title="wait", spoken="a wait step"):
     """Sleeps, over restarts."""
 
-    spoken: ClassVar[str] = "a wait step"
-    model_config = ConfigDict(title="wait")
-
-    wait: Annotated[
-        Annotated[DurationText, Tag("<text>")] | Annotated[UntilModel, Tag("<until>")],
-        tagged(text="<text>", map="<until>"),
-    ] = required("How long, or until when.", "3 days")
+    wait: Annotated[Any, Forms(text=DurationText, map=UntilModel)] = required("How long, or until when.", "3 days")
 
 
-class WaitForModel(_StepModel):
+class WaitForModel(_StepModel, title="wait_for", spoken="a wait_for step"):
     """Waits for an event."""
-
-    spoken: ClassVar[str] = "a wait_for step"
-    model_config = ConfigDict(title="wait_for")
 
     wait_for: Sentence = required("The event's name.", "receipt.received")
     match: Values = optional("Which of them.", {"claim": "${{ run.id }}"})
@@ -136,34 +122,23 @@ class WaitForModel(_StepModel):
     if_late: Literal["fail", "continue", "hand_off"] = optional("What follows when it does not come.", "hand_off")
 
 
-class ChooseBranchModel(Model):
+class ChooseBranchModel(Model, title="branch", spoken="a branch"):
     """One branch; without `when` it is the otherwise."""
 
-    spoken: ClassVar[str] = "a branch"
-    model_config = ConfigDict(title="branch")
-
-    when: Annotated[
-        Annotated[str, Tag("<text>")] | Annotated[bool, Tag("<switch>")], tagged(text="<text>", switch="<switch>")
-    ] = optional("A yes or no.", "${{ inputs.amount > 100000 }}")
+    when: When = optional("A yes or no.", "${{ inputs.amount > 100000 }}")
     steps: list[StepField] = required("What is done then.")
 
 
-class ChooseModel(_StepModel):
+class ChooseModel(_StepModel, title="choose", spoken="a choose step"):
     """The first branch whose `when` is true."""
-
-    spoken: ClassVar[str] = "a choose step"
-    model_config = ConfigDict(title="choose")
 
     choose: list[ChooseBranchModel] = required(
         "The branches, in order.", [{"when": "${{ inputs.amount > 100000 }}", "steps": []}], min_length=1
     )
 
 
-class EachModel(_StepModel):
+class EachModel(_StepModel, title="each", spoken="an each step"):
     """Once per item of a list."""
-
-    spoken: ClassVar[str] = "an each step"
-    model_config = ConfigDict(title="each")
 
     each: Any = required("The list; `item` inside.", "${{ steps.overdue.rows }}")
     steps: list[StepField] = required("What is done with each item.")
@@ -172,91 +147,54 @@ class EachModel(_StepModel):
     if_one_fails: Literal["stop", "continue"] = optional("continue: set aside, and said so.", "continue")
 
 
-class ParallelModel(_StepModel):
+class ParallelModel(_StepModel, title="parallel", spoken="a parallel step"):
     """Named branches at once."""
-
-    spoken: ClassVar[str] = "a parallel step"
-    model_config = ConfigDict(title="parallel")
 
     parallel: dict[Name, list[StepField]] = required("The branches by name.", {"stock": [], "score": []}, min_length=1)
     compensate_at_once: bool = optional("Compensations of the branches need no order.", True)
 
 
-class CallModel(_StepModel):
+class CallModel(_StepModel, title="call", spoken="a call step"):
     """Runs another flow as part of this one."""
-
-    spoken: ClassVar[str] = "a call step"
-    model_config = ConfigDict(title="call")
 
     call: Name = required("The other flow.", "crm_log")
     with_: Values = optional("Its inputs.", {"email": "${{ inputs.email }}"}, alias="with")
 
 
-class EmitModel(_StepModel):
+class EmitModel(_StepModel, title="emit", spoken="an emit step"):
     """Sends an event."""
-
-    spoken: ClassVar[str] = "an emit step"
-    model_config = ConfigDict(title="emit")
 
     emit: Sentence = required("The event's name.", "order.shipped")
     with_: Values = optional("What it carries.", {"order": "${{ inputs.order_no }}"}, alias="with")
 
 
-class HandOffStepModel(_StepModel):
+class HandOffStepModel(_StepModel, title="hand_off step", spoken="a hand_off step"):
     """Stops here and undoes nothing; a person chooses go on, compensate or close."""
-
-    spoken: ClassVar[str] = "a hand_off step"
-    model_config = ConfigDict(title="hand_off step")
 
     hand_off: Who = required("Who chooses.", "team:finance")
     say: Sentence = optional("What that person should know.", "Check the contract before you go on.")
-    show: Annotated[
-        Annotated[Values, Tag("<map>")] | Annotated[list[Sentence], Tag("<list>")], tagged(map="<map>", list="<list>")
-    ] = optional("What that person should see.", ["inputs.amount", "steps.plan.label"])
+    show: Shown = optional("What that person should see.", ["inputs.amount", "steps.plan.label"])
 
 
-VERBS = ("read", "do", "approve", "wait", "wait_for", "choose", "each", "parallel", "call", "emit", "hand_off")
-STEP_MODELS: dict[str, type[Model]] = {
-    "<read>": ReadModel,
-    "<do>": DoModel,
-    "<approve>": ApproveModel,
-    "<wait>": WaitModel,
-    "<wait_for>": WaitForModel,
-    "<choose>": ChooseModel,
-    "<each>": EachModel,
-    "<parallel>": ParallelModel,
-    "<call>": CallModel,
-    "<emit>": EmitModel,
-    "<hand_off step>": HandOffStepModel,
-}
+STEP_MODELS.update(
+    {
+        "read": ReadModel,
+        "do": DoModel,
+        "approve": ApproveModel,
+        "wait": WaitModel,
+        "wait_for": WaitForModel,
+        "choose": ChooseModel,
+        "each": EachModel,
+        "parallel": ParallelModel,
+        "call": CallModel,
+        "emit": EmitModel,
+        "hand_off": HandOffStepModel,
+    }
+)
 
 
-def _which_verb(value: Any) -> str | None:
-    tag = one_key(value, VERBS)
-    return "<hand_off step>" if tag == "<hand_off>" else tag
-
-
-StepField = Annotated[
-    Annotated[ReadModel, Tag("<read>")]
-    | Annotated[DoModel, Tag("<do>")]
-    | Annotated[ApproveModel, Tag("<approve>")]
-    | Annotated[WaitModel, Tag("<wait>")]
-    | Annotated[WaitForModel, Tag("<wait_for>")]
-    | Annotated[ChooseModel, Tag("<choose>")]
-    | Annotated[EachModel, Tag("<each>")]
-    | Annotated[ParallelModel, Tag("<parallel>")]
-    | Annotated[CallModel, Tag("<call>")]
-    | Annotated[EmitModel, Tag("<emit>")]
-    | Annotated[HandOffStepModel, Tag("<hand_off step>")],
-    Discriminator(_which_verb),
-]
-
-
-class FlowModel(Model):
+class FlowModel(Model, title="Flow", spoken="the flow"):
     """One flow: one file that an ops person can read aloud."""
-
-    spoken: ClassVar[str] = "the flow"
-    model_config = ConfigDict(title="Flow")
 
     flow: Name = required("The flow's id, the same as the file's name; letters, digits and _.", "signup_to_paid")
     title: Sentence = required("One sentence.", "New signup becomes a paying customer")
@@ -265,33 +203,24 @@ class FlowModel(Model):
     run_key: Sentence = optional(
         "Names the business event; the same value again joins the existing run.", "${{ trigger.id }}"
     )
-    record: Annotated[
-        Annotated[Sentence, Tag("<text>")] | Annotated[RecordModel, Tag("<record>")],
-        tagged(text="<text>", map="<record>"),
-    ] = optional("The business record a run works on.", "customer/${{ inputs.email }}")
-    trigger: TriggerField = optional("What starts a run. Default manual.", "manual", {"form": "signup"})
+    record: Record = optional("The business record a run works on.", "customer/${{ inputs.email }}")
+    trigger: Triggers = optional("What starts a run. Default manual.", "manual", {"form": "signup"})
     inputs: dict[Name, Any] = optional("name: type", {"email": "email", "note": "text or empty"})
     steps: list[StepField] = required("What is done, from top to bottom.", min_length=1)
-    on_failure: Annotated[
-        Annotated[Literal["compensate", "review"], Tag("<text>")] | Annotated[OnFailureModel, Tag("<on_failure>")],
-        tagged(text="<text>", map="<on_failure>"),
-    ] = optional("What follows a failure. Default compensate.", "compensate")
+    on_failure: Following = optional("What follows a failure. Default compensate.", "compensate")
     outputs: Values = optional("name: value", {"contact_id": "${{ steps.contact.id }}"})
     keep: PlainDuration = optional("How long ended runs are kept.", "400 days")
 
 
-FORMS: dict[str, type[Model]] = {
-    **STEP_MODELS,
-    **COMPENSATION_MODELS,
-    **TRIGGER_MODELS,
-    "<record>": RecordModel,
-    "<on_failure>": OnFailureModel,
-    "<until>": UntilModel,
-}
+FORMS = by_tag(
+    *STEP_MODELS.values(),
+    *COMPENSATION_MODELS.values(),
+    *TRIGGER_MODELS.values(),
+    RecordModel,
+    OnFailureModel,
+    UntilModel,
+)
 """Which model stands behind each tag that pydantic puts into an error's place."""
 
-ChooseBranchModel.model_rebuild()
-ChooseModel.model_rebuild()
-EachModel.model_rebuild()
-ParallelModel.model_rebuild()
-FlowModel.model_rebuild()
+for _model in (ChooseBranchModel, ChooseModel, EachModel, ParallelModel, FlowModel):
+    _model.model_rebuild()

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from runner.errors import Problem
 from runner.language.clauses import DurationText, Model, Name, Sentence, Who, duration, optional, required
@@ -60,20 +60,14 @@ DateText = Annotated[str, AfterValidator(_checked_date)]
 ZoneText = Annotated[str, AfterValidator(_checked_zone)]
 
 
-class SecretModel(Model):
+class SecretModel(Model, title="secret", spoken="a secret"):
     """A value that is kept outside of the files, named here."""
-
-    spoken: ClassVar[str] = "a secret"
-    model_config = ConfigDict(title="secret")
 
     secret: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = required("Its name in .env.", "TOM_SLACK_URL")
 
 
-class PersonModel(Model):
+class PersonModel(Model, title="person", spoken="a person"):
     """One person."""
-
-    spoken: ClassVar[str] = "a person"
-    model_config = ConfigDict(title="person")
 
     name: Sentence = required("As people read it.", "Aya Sato")
     mail: Annotated[str, AfterValidator(_checked_address)] = optional("Where mail reaches them.", "aya@acme.example")
@@ -83,21 +77,15 @@ class PersonModel(Model):
     role: Literal["viewer", "author", "approver", "operator", "admin"] = optional("What they may do.", "approver")
 
 
-class DutyModel(Model):
+class DutyModel(Model, title="on_duty", spoken="on_duty"):
     """Who of a team is told, in turn."""
-
-    spoken: ClassVar[str] = "on_duty"
-    model_config = ConfigDict(title="on_duty")
 
     change: Sentence = required("When the next one takes over.", "every monday at 09:00")
     order: list[Name] = required("In this order.", ["aya", "tom"], min_length=1)
 
 
-class TeamModel(Model):
+class TeamModel(Model, title="team", spoken="a team"):
     """A team."""
-
-    spoken: ClassVar[str] = "a team"
-    model_config = ConfigDict(title="team")
 
     members: list[Name] = required("People or posts.", ["aya", "tom"])
     on_duty: DutyModel = optional(
@@ -107,11 +95,8 @@ class TeamModel(Model):
     escalate_to: list[Who] = optional("To these, in this order.", ["person:cfo"])
 
 
-class AwayModel(Model):
+class AwayModel(Model, title="away", spoken="an absence"):
     """Somebody is away."""
-
-    spoken: ClassVar[str] = "an absence"
-    model_config = ConfigDict(title="away")
 
     who: Name = required("A person.", "aya")
     from_: DateText = required("First day.", "2026-09-24", alias="from")
@@ -119,11 +104,8 @@ class AwayModel(Model):
     instead: Name = required("Who answers meanwhile.", "tom")
 
 
-class CalendarModel(Model):
+class CalendarModel(Model, title="calendar", spoken="a calendar"):
     """Business days and hours."""
-
-    spoken: ClassVar[str] = "a calendar"
-    model_config = ConfigDict(title="calendar")
 
     zone: ZoneText = required("A region name.", "Asia/Tokyo")
     days: list[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]] = optional(
@@ -133,11 +115,8 @@ class CalendarModel(Model):
     holidays: Annotated[str, Field(pattern=r"^[A-Z]{2}(-[A-Z0-9]{1,3})?$")] = optional("A country.", "JP")
 
 
-class PeopleModel(Model):
+class PeopleModel(Model, title="People", spoken="people.yaml"):
     """people.yaml: people, posts, teams, absences, calendars."""
-
-    spoken: ClassVar[str] = "people.yaml"
-    model_config = ConfigDict(title="People")
 
     people: dict[Name, PersonModel] = optional("Used as person:aya.", {"aya": {"name": "Aya Sato"}})
     posts: dict[Name, Name] = optional("A chair, not a face; used as person:cfo.", {"cfo": "tom"})
