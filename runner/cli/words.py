@@ -170,7 +170,8 @@ def command_of(bundle: Bundle, state: State, choice: str, handoff: HandOff | Non
         return ""
     settle = f"amends runs settle {run} {handoff.step}"
     if choice == "happened":
-        needed = fields_needed(bundle, handoff.step) if handoff.purpose in ("do", "find") else ()
+        is_asked = handoff.purpose in ("do", "find")
+        needed = fields_needed(bundle, handoff.step, is_closed=state.root.closed) if is_asked else ()
         return " ".join([settle, "--happened", *(f"{name}=…" for name in needed)])
     if choice == "did_not":
         return f"{settle} --did-not"

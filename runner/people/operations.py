@@ -138,8 +138,9 @@ def _answer_question(bundle: Bundle, state: State, order: Order, now: int) -> e.
     handoff = _question(state, order, needs=order.action)
     if order.action in ("skip", "done", "stands") and not (order.reason or order.reference):
         raise NotPossible(f"{order.action} needs a reason (--reason) or a reference (--reference)")
-    if order.action == "happened" and handoff.purpose == "do":
-        missing = [name for name in fields_needed(bundle, handoff.step) if name not in order.output]
+    if order.action == "happened" and handoff.purpose in ("do", "find"):
+        needed = fields_needed(bundle, handoff.step, is_closed=state.root.closed)
+        missing = [name for name in needed if name not in order.output]
         if missing:
             words = " ".join(f"{name}=…" for name in missing)
             raise NotPossible(f"the flow uses {', '.join(missing)} of step {handoff.step} later: give {words}")
@@ -175,20 +176,19 @@ def _question(state: State, order: Order, *, needs: str) -> HandOff:
     return fitting[0]
 
 
-def fields_needed(bundle: Bundle, step_id: str) -> tuple[str, ...]:
-    """The output fields of a step that the flow uses after it: its own compensation's `output.x`, others' `steps.id.x`.
+def fields_needed(bundle: Bundle, step_id: str, *, is_closed: bool = False) -> tuple[str, ...]:
+    """The output fields of a step that are used after it: its own compensation's `output.x`, others' `steps.id.x`.
 
-    Whoever says "it did happen" must give them.
+    Whoever says "it did happen" must give them. Once forward `is_closed` only compensations still use anything.
     """
-    needed: dict[str, None] = {}
-    own = bundle.steps[step_id].compensate
-    for text in _texts((own.with_, own.say, dict(own.show)) if own else ()):
-        needed.update((use.path[1], None) for use in names(text) if _uses(use, ("output",)))
     flow = bundle.flow
-    for step in flow.every_step():
-        for text in _texts([getattr(step, each.name) for each in fields(step)]):
-            needed.update((use.path[2], None) for use in names(text) if _uses(use, ("steps", step_id)))
-    for text in _texts(dict(flow.outputs)):
+    texts: list[Any] = [step.compensate for step in flow.every_step()]
+    if not is_closed:
+        texts = [[getattr(step, each.name) for each in fields(step)] for step in flow.every_step()]
+        texts.append(dict(flow.outputs))
+    own = bundle.steps[step_id].compensate
+    needed = {use.path[1]: None for text in _texts(own) for use in names(text) if _uses(use, ("output",))}
+    for text in _texts(texts):
         needed.update((use.path[2], None) for use in names(text) if _uses(use, ("steps", step_id)))
     return tuple(needed)
 
