@@ -7,10 +7,12 @@ run costs no memory: what wakes it is in the database (a due time) or comes as a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from runner.clock import Clock
 from runner.contract import Connector, Outcome, Request
@@ -18,8 +20,8 @@ from runner.core import events as e
 from runner.core.fold import fold
 from runner.core.state import State, replace
 from runner.engine.advance import Turn, advance, append_of, columns_of, frozen_request
-from runner.engine.perform import LATEST_START, late_evidence, outcome_event, perform, taken_over
-from runner.errors import SequenceConflict, StoreUnwritable
+from runner.engine.perform import LATEST_START, late_evidence, not_begun, outcome_event, perform, taken_over
+from runner.errors import AmendsError, SequenceConflict, StoreUnwritable
 from runner.language.bundle import Bundle
 from runner.store.artifacts import fit
 from runner.store.facts import (
@@ -34,8 +36,12 @@ from runner.store.facts import (
 
 log = logging.getLogger("amends.engine")
 SHORTEST_SLEEP = 0.02
+BUSY_SLEEP = 0.25
+"""Seconds until the timers are looked at again when all that is due is being driven already."""
 LONGEST_SLEEP = 30.0
 AFTER_DEFECT = 30_000
+AFTER_FAULT = 1.0
+"""Seconds before a write, or the reading of the timers, is tried again."""
 SWEEP = 60_000
 
 Observer = Callable[[str, Sequence[e.Event], State], None]
@@ -57,13 +63,14 @@ class _Driven:
     """A run while a worker drives it.
 
     `columns` and `told` are what the tables beside the log were last written for; None and an empty state where that is
-    not known, because reports may have come in between.
+    not known, because reports may have come in between. `woken` is set when something was reported meanwhile.
     """
 
     run: str
     bundle: Bundle
     state: State
     end: LogEnd
+    woken: asyncio.Event
     columns: RunColumns | None = None
     told: State = field(default_factory=State)
     calls: dict[asyncio.Task[Outcome], e.CallIntended] = field(default_factory=dict)
@@ -93,12 +100,13 @@ class Embedded:
         self._workers = workers
         self._ready: asyncio.Queue[str] = asyncio.Queue()
         self._queued: set[str] = set()
-        self._driving: set[str] = set()
+        self._driving: dict[str, asyncio.Event] = {}
         self._again: set[str] = set()
         self._resting: dict[str, list[asyncio.Future[None]]] = {}
         self._background: list[asyncio.Task[None]] = []
         self._alarm = asyncio.Event()
         self._next_due: int | None = None
+        self._swept_at = clock.now()
         self._fresh: dict[str, tuple[State, LogEnd]] = {}
         self._is_stopping = False
         self.observers: list[Observer] = []
@@ -108,7 +116,6 @@ class Embedded:
     async def start(self) -> None:
         """Takes up what was left open, then drives until `stop`."""
         for run in self._store.unfinished():
-            await self._take_over(run)
             self.wake(run)
         self._background = [asyncio.create_task(self._work()) for _ in range(self._workers)]
         self._background.append(asyncio.create_task(self._watch_timers()))
@@ -128,6 +135,7 @@ class Embedded:
         """Something was reported about this run: decide again."""
         if run in self._driving:
             self._again.add(run)
+            self._driving[run].set()
         elif run not in self._queued:
             self._queued.add(run)
             self._ready.put_nowait(run)
@@ -151,7 +159,7 @@ class Embedded:
         while not self._is_stopping:
             run = await self._ready.get()
             self._queued.discard(run)
-            self._driving.add(run)
+            self._driving[run] = asyncio.Event()
             try:
                 await self._drive(run)
             except asyncio.CancelledError:
@@ -163,7 +171,7 @@ class Embedded:
                 self._release(run)
 
     def _release(self, run: str) -> None:
-        self._driving.discard(run)
+        del self._driving[run]
         if run in self._again and not self._is_stopping:
             self._again.discard(run)
             self.wake(run)
@@ -173,21 +181,31 @@ class Embedded:
                 waiter.set_result(None)
 
     async def _watch_timers(self) -> None:
-        swept = self._clock.now()
-        while True:
-            now = self._clock.now()
-            for run in self._store.due(now):
-                self.wake(run)
-            if now >= swept + SWEEP:
-                swept = now
-                self._sweep(now)
-            self._next_due = self._store.next_due()
-            pause = LONGEST_SLEEP if self._next_due is None else (self._next_due - now) / 1000
+        while not self._is_stopping:
             self._alarm.clear()
-            try:
-                await asyncio.wait_for(self._alarm.wait(), min(max(pause, SHORTEST_SLEEP), LONGEST_SLEEP))
-            except TimeoutError:
-                continue
+            pause = self._wake_due()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._alarm.wait()
+
+    def _wake_due(self) -> float:
+        """Wakes the runs whose time has come; answers the seconds until it is worth looking again."""
+        try:
+            now = self._clock.now()
+            due = self._store.due(now)
+            self._next_due = self._store.next_due()
+            if now >= self._swept_at + SWEEP:
+                self._swept_at = now
+                self._sweep(now)
+        except Exception:
+            log.exception("the timers cannot be read; it is tried again in %g s", AFTER_FAULT)
+            return AFTER_FAULT
+        is_busy = bool(due) and all(run in self._driving for run in due)
+        for run in due:
+            self.wake(run)
+        shortest = BUSY_SLEEP if is_busy else SHORTEST_SLEEP
+        pause = LONGEST_SLEEP if self._next_due is None else (self._next_due - now) / 1000
+        return min(max(pause, shortest), LONGEST_SLEEP)
 
     def _sweep(self, now: int) -> None:
         """Runs that nothing would ever wake: there must be none, so each is told of and taken up."""
@@ -196,34 +214,32 @@ class Embedded:
             self.wake(run)
 
     def _set_alarm(self, wake_at: int | None) -> None:
-        if wake_at is not None and (self._next_due is None or wake_at < self._next_due):
+        if wake_at is None:
+            return
+        if self._next_due is None or wake_at < self._next_due or self._next_due <= self._clock.now():
             self._next_due = wake_at
             self._alarm.set()
-
-    async def _take_over(self, run: str) -> None:
-        """Attempts of an engine that is gone get their outcome."""
-        driven = self._read(run)
-        for name, call in driven.state.calls.items():
-            if not call.is_open or call.fence >= self._fence:
-                continue
-            is_own = driven.bundle.actions[call.action].own
-            try:
-                await self._store.report(run, taken_over(name, call, self._now(driven.state), is_own=is_own))
-            except AlreadyReported:
-                continue
 
     # -- driving one run --
 
     def _read(self, run: str) -> _Driven:
         known = self._fresh.pop(run) if run in self._fresh else None
         state, end = known if known is not None else read_state(self._store, run)
-        return _Driven(run=run, bundle=self._outside.bundle(state.bundle), state=state, end=end)
+        bundle = self._outside.bundle(state.bundle)
+        return _Driven(run=run, bundle=bundle, state=state, end=end, woken=self._driving[run])
+
+    def _read_again(self, driven: _Driven) -> None:
+        """The state as the log has it now."""
+        fresh = self._read(driven.run)
+        driven.state, driven.end, driven.bundle = fresh.state, fresh.end, fresh.bundle
+        driven.columns, driven.told = None, State()
 
     def _now(self, state: State) -> int:
         return max(self._clock.now(), state.at)
 
     async def _drive(self, run: str) -> None:
         driven = self._read(run)
+        await self._take_over(driven)
         reported: tuple[e.Event, ...] = ()
         try:
             while True:
@@ -232,20 +248,38 @@ class Embedded:
                 if answered is None and not driven.calls:
                     break
                 reported = await self._outcomes(driven) if answered is None else answered
-        finally:
+        except asyncio.CancelledError:
             for call in driven.calls:
                 call.cancel()
+            raise
+        finally:
+            await self._keep_outcomes(driven)
         self._set_alarm(columns_of(driven.state).wake_at)
 
+    async def _take_over(self, driven: _Driven) -> None:
+        """Attempts that nobody makes any more, because their engine is gone or broke off, get their outcome."""
+        lost = [(name, call) for name, call in driven.state.calls.items() if call.is_open]
+        for name, call in lost:
+            is_own = driven.bundle.actions[call.action].own
+            await self._report(driven, (taken_over(name, call, self._now(driven.state), is_own=is_own),))
+        if lost:
+            self._read_again(driven)
+
+    async def _keep_outcomes(self, driven: _Driven) -> None:
+        """Whatever has broken off the driving: the calls that are out get their outcome."""
+        if driven.calls:
+            await asyncio.wait(driven.calls)
+            await self._report(driven, self._facts(driven, set(driven.calls)))
+
     async def _turn(self, driven: _Driven, reported: tuple[e.Event, ...]) -> Turn:
-        """Decides and commits; what was reported is never lost, whatever becomes of the decision."""
+        """Decides and commits; what was reported is never lost, whatever becomes of the decision.
+
+        Where another run holds the record, what needs no call is recorded, and that it is held.
+        """
+        held: RecordIsHeld | None = None
         while True:
             try:
-                turn = advance(
-                    driven.bundle, driven.state, now=self._now(driven.state), fence=self._fence, reported=reported,
-                    connect=lambda name: self._outside.connector(driven.bundle, name),
-                    slots=0 if self._is_stopping else self._workers,
-                )  # fmt: skip
+                turn = self._decide(driven, reported, held)
             except Exception:
                 await self._report(driven, reported)
                 raise
@@ -256,16 +290,28 @@ class Embedded:
                 driven.end = await self._store.append(
                     append_of(turn, fence=self._fence, previous_hash=driven.end.hash, told=driven.told, columns=columns)
                 )
-            except (SequenceConflict, StoreUnwritable) as refused:
+            except (SequenceConflict, StoreUnwritable, RecordIsHeld) as refused:
+                held = refused if isinstance(refused, RecordIsHeld) else held
                 await self._begin_again(driven, reported, refused)
                 reported = ()
                 continue
-            except RecordIsHeld as held:
-                await self._begin_again(driven, reported, None)
-                return await self._rest_held(driven, held)
             driven.state, driven.columns, driven.told = turn.after, columns, turn.after
             self._tell(driven.run, turn)
+            if held is not None and not self._store.holder(held.record):
+                self.wake(driven.run)  # released before it was known that this run waits for it
             return turn
+
+    def _decide(self, driven: _Driven, reported: tuple[e.Event, ...], held: RecordIsHeld | None) -> Turn:
+        turn = advance(
+            driven.bundle, driven.state, now=self._now(driven.state), fence=self._fence, reported=reported,
+            connect=lambda name: self._outside.connector(driven.bundle, name),
+            slots=0 if self._is_stopping or held is not None else self._workers,
+        )  # fmt: skip
+        if held is None or turn.after.held_by == held.by_run:
+            return turn
+        event = e.RunHeld(at=turn.after.at, why="record", name=held.record, by_run=held.by_run)
+        after = fold(turn.after, event)
+        return Turn(before=turn.before, after=after, events=(*turn.events, event), intents=())
 
     def _tell(self, run: str, turn: Turn) -> None:
         for observer in self.observers:
@@ -277,21 +323,32 @@ class Embedded:
 
     async def _begin_again(self, driven: _Driven, reported: tuple[e.Event, ...], refused: Exception | None) -> None:
         if isinstance(refused, StoreUnwritable):
-            log.error("%s", refused)
-            await asyncio.sleep(1.0)
+            await self._pause(refused)
         await self._report(driven, reported)
-        fresh = self._read(driven.run)
-        driven.state, driven.end, driven.bundle = fresh.state, fresh.end, fresh.bundle
-        driven.columns, driven.told = None, State()
+        self._read_again(driven)
+        if isinstance(refused, StoreUnwritable):
+            await self._disown(driven)
+
+    async def _disown(self, driven: _Driven) -> None:
+        """After a commit that may have been kept all the same: what it intended has not left."""
+        out = {intent.call for intent in driven.calls.values()}
+        unsent = [(name, call) for name, call in driven.state.calls.items() if call.is_open and name not in out]
+        for name, call in unsent:
+            await self._report(driven, (not_begun(name, call, self._now(driven.state)),))
+        if unsent:
+            self._read_again(driven)
 
     async def _report(self, driven: _Driven, reported: tuple[e.Event, ...]) -> None:
+        """Writes reports, as often as it takes; an engine that stops leaves the rest to the next one."""
         for event in reported:
             while True:
                 try:
                     await self._store.report(driven.run, event)
                 except StoreUnwritable as refused:
-                    log.error("%s", refused)
-                    await asyncio.sleep(1.0)
+                    if self._is_stopping:
+                        log.error("run %s: an outcome could not be recorded any more: %s", driven.run, refused)
+                        return
+                    await self._pause(refused)
                     continue
                 except AlreadyReported:
                     if isinstance(event, e.OutcomeEvent):
@@ -299,20 +356,9 @@ class Embedded:
                         continue
                 break
 
-    async def _rest_held(self, driven: _Driven, held: RecordIsHeld) -> Turn:
-        """Another run holds the record: say so once, and rest until it is released."""
-        state = driven.state
-        if state.held_by == held.by_run:
-            return Turn(before=state, after=state, events=(), intents=())
-        event = e.RunHeld(at=self._now(state), why="record", name=held.record, by_run=held.by_run)
-        turn = Turn(before=state, after=fold(state, event), events=(event,), intents=())
-        columns = columns_of(turn.after)
-        driven.end = await self._store.append(
-            append_of(turn, fence=self._fence, previous_hash=driven.end.hash, told=driven.told, columns=columns)
-        )
-        driven.state, driven.told = turn.after, turn.after
-        self._tell(driven.run, turn)
-        return turn
+    async def _pause(self, refused: StoreUnwritable) -> None:
+        log.error("%s", refused)
+        await asyncio.sleep(AFTER_FAULT)
 
     async def _start_calls(self, driven: _Driven, turn: Turn) -> tuple[e.Event, ...] | None:
         """Starts what was intended. Answers what is to be reported now, or None where calls are awaited (or none made).
@@ -328,16 +374,19 @@ class Embedded:
                 await self._carry_out(driven, intent)
                 reported = ()
                 continue
-            request = Request(body=frozen_request(driven.state, intent), hash=intent.request_hash)
-            connector = self._outside.connector(driven.bundle, intent.action.partition(".")[0])
-            sending = self._send(connector, intent, request, committed)
+            sending = self._send(driven, intent, committed)
             if is_alone:
                 outcome = await sending
                 return (fit(outcome_event(intent, outcome, self._now(driven.state))),)
             driven.calls[asyncio.create_task(sending)] = intent
         return reported
 
-    async def _send(self, connector: Connector, intent: e.CallIntended, request: Request, committed: int) -> Outcome:
+    async def _send(self, driven: _Driven, intent: e.CallIntended, committed: int) -> Outcome:
+        request = Request(body=frozen_request(driven.state, intent), hash=intent.request_hash)
+        try:
+            connector = self._outside.connector(driven.bundle, intent.action.partition(".")[0])
+        except AmendsError as error:
+            return Outcome(result="not_sent", reason="unavailable", summary=str(error))
         if self._clock.monotonic() - committed > LATEST_START:
             return Outcome(result="not_sent", reason="unavailable", summary="The engine was too busy to send in time.")
         return await perform(connector, intent, request)
@@ -350,6 +399,9 @@ class Embedded:
         at = self._now(driven.state)
         try:
             end, event = await self._store.carry_out(operation, lambda outcome: outcome_event(intent, outcome, at))
+        except StoreUnwritable as refused:
+            await self._pause(refused)
+            end, event = driven.end, None
         except AlreadyReported:
             end, event = driven.end, None
         if event is not None and end.seq == driven.state.seq + 1:
@@ -357,21 +409,24 @@ class Embedded:
             for observer in self.observers:
                 observer(driven.run, (event,), driven.state)
         else:
-            await self._begin_again(driven, (), None)
+            self._read_again(driven)
+            await self._disown(driven)
 
     async def _outcomes(self, driven: _Driven) -> tuple[e.Event, ...]:
-        """Waits for the next answers and turns them into facts."""
+        """Waits for the next answers and turns them into facts; or for a report of others, which is then read."""
+        woken = asyncio.create_task(driven.woken.wait())
         try:
-            done, _ = await asyncio.wait(driven.calls, return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            for call in driven.calls:
-                call.cancel()
-            await asyncio.wait(driven.calls)
-            await self._report(driven, self._facts(driven, set(driven.calls)))
-            raise
+            done, _ = await asyncio.wait({*driven.calls, woken}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            woken.cancel()
+        if driven.woken.is_set():
+            driven.woken.clear()
+            self._again.discard(driven.run)
+            if self._store.log_end(driven.run) != driven.end:
+                self._read_again(driven)
         return self._facts(driven, done)
 
-    def _facts(self, driven: _Driven, done: set[asyncio.Task[Outcome]]) -> tuple[e.Event, ...]:
+    def _facts(self, driven: _Driven, done: AbstractSet[asyncio.Task[Any]]) -> tuple[e.Event, ...]:
         at = self._now(driven.state)
         finished = [call for call in driven.calls if call in done]
         return tuple(fit(outcome_event(driven.calls.pop(call), call.result(), at)) for call in finished)

@@ -66,14 +66,20 @@ def taken_over(call: CallName, found: Call, at: int, *, is_own: bool) -> e.Outco
 
     An action on our own tables (`is_own`) would have been recorded in the transaction that did it, so it was not done.
     """
-    path, purpose, part = call
     if is_own:
-        return e.CallNotSent(
-            at=at, step=path, purpose=purpose, part=part, generation=found.generation, attempt=found.attempt,
-            reason="interrupted", summary="The engine was stopped before it was done.",
-        )  # fmt: skip
+        return not_begun(call, found, at)
+    path, purpose, part = call
     return e.CallUnknown(
         at=at, step=path, purpose=purpose, part=part, generation=found.generation, attempt=found.attempt,
         reason="interrupted", take_over=True,
         summary="The engine that made this call was stopped before its answer was recorded.",
+    )  # fmt: skip
+
+
+def not_begun(call: CallName, found: Call, at: int) -> e.CallNotSent:
+    """The outcome of an attempt that was intended and provably never begun."""
+    path, purpose, part = call
+    return e.CallNotSent(
+        at=at, step=path, purpose=purpose, part=part, generation=found.generation, attempt=found.attempt,
+        reason="interrupted", summary="The engine was stopped before it was done.",
     )  # fmt: skip
