@@ -1,0 +1,89 @@
+"""Cases A1 and A2 with the whole engine; kill -9 at every point stands in tests/crash."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from runner.store.facts import RunFilter
+from tests.cases.ground import flow, intents, opened
+from tests.support.says import failing, refused
+
+FIVE = flow(
+    "five",
+    """  - { id: plan, read: shop.plan, with: { code: pro } }
+  - id: deal
+    do: shop.deal
+    with: { note: "${{ inputs.name }} on ${{ steps.plan.label }}" }
+    compensate: { cancel: shop.undo_deal, with: { note: x, of: "${{ output.id }}" } }
+  - id: log
+    do: shop.log
+    with: { note: "${{ steps.deal.id }}" }
+    compensate: { none: It only counts. }
+  - id: charge
+    do: shop.charge
+    with: { note: "${{ steps.deal.id }}", amount: 40 }
+    compensate: { cancel: shop.refund, with: { note: x, of: "${{ output.id }}" } }
+  - id: ticket
+    do: shop.ticket
+    with: { note: "${{ steps.charge.id }}" }
+    compensate: { none: It only counts. }
+""",
+    on_failure="review",
+    outputs='{ ticket: "${{ steps.ticket.id }}" }',
+)
+
+
+async def test_a2_a_503_at_step_four_is_tried_again_there_and_nowhere_else(tmp_path: Path) -> None:
+    async with opened(tmp_path, FIVE) as ground:
+        ground.shop.world.put("/plans/pro", {"label": "Pro"})
+        ground.shop.script("POST /charge", failing(503))
+        async with ground.engine() as engine:
+            view = await engine.run("five", "k1", name="Aya")
+            assert view.status == "succeeded"
+            events = engine.events(view.run)
+            assert [one.attempt for one in intents(events, "charge")] == [1, 2]
+            assert len({one.key for one in intents(events, "charge")}) == 1
+            engine.holds(view.run)
+        assert (ground.asked("/deal"), ground.asked("/charge"), ground.asked("/plans/pro", "GET")) == (1, 2, 1)
+        assert ground.effects() == ["/deal", "/log", "/charge", "/ticket"]
+
+
+async def test_a2_a_person_retries_the_failed_step_after_a_restart(tmp_path: Path) -> None:
+    async with opened(tmp_path, FIVE) as ground:
+        ground.shop.world.put("/plans/pro", {"label": "Pro"})
+        ground.shop.script("POST /charge", refused(422, "closed for today"))
+        async with ground.engine() as engine:
+            first = await engine.run("five", "k1", name="Aya")
+            assert (first.status, first.needs, first.at_step) == ("needs_person", "person:me", "charge")
+            assert "closed for today" in first.waiting_for
+        ground.shop.world.put("/plans/pro", {"label": "Something else"})
+        async with ground.engine() as engine:
+            assert (await engine.run("five", "k1", name="Aya")).run == first.run, "the same event began a second run"
+            assert engine.store.run(first.run).status == "needs_person"
+            last = await engine.order(first.run, "retry")
+            assert last.status == "succeeded"
+            assert len(engine.store.runs(RunFilter())) == 1, "one run with attempts, not several runs"
+            assert len(intents(engine.events(first.run), "charge")) == 2
+            engine.holds(first.run)
+        assert ground.effects() == ["/deal", "/log", "/charge", "/ticket"]
+        assert ground.asked("/plans/pro", "GET") == 1, "an earlier output is reused from the log, not asked again"
+        assert ground.shop.world.effects[0].body["note"] == "Aya on Pro"
+        assert ground.shop.world.effects[2].body["note"] == "deal-1"
+
+
+async def test_a2_nothing_is_sent_again_when_the_engine_begins_anew_at_each_step(tmp_path: Path) -> None:
+    text = FIVE.replace("  - id: charge", '  - { id: nap, wait: { until: "${{ now() }}" } }\n  - id: charge')
+    async with opened(tmp_path, text) as ground:
+        ground.shop.world.put("/plans/pro", {"label": "Pro"})
+        ground.shop.script("POST /charge", refused(422, "no"), refused(422, "no"), refused(422, "no"))
+        async with ground.engine() as engine:
+            run = (await engine.run("five", "k1", name="Aya")).run
+        for _ in range(3):
+            async with ground.engine() as engine:
+                await engine.order(run, "retry")
+        async with ground.engine() as engine:
+            assert engine.store.run(run).status == "succeeded"
+            engine.holds(run)
+        assert ground.effects() == ["/deal", "/log", "/charge", "/ticket"]
+        keys = [seen.key for seen in ground.shop.requests if seen.path == "/charge"]
+        assert len(keys) == 4
