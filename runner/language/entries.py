@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlsplit
 
@@ -26,7 +27,6 @@ from runner.language.values import (
     is_money,
     is_number,
     kind_of,
-    money_text,
     number_text,
     read_number,
     shown,
@@ -50,9 +50,10 @@ def is_missing(field: FieldType, value: Json) -> bool:
 
 def read_entry(field: FieldType, value: Json, *, zone: str = "UTC", strict: bool = False) -> Json:
     """The value as its type. Raises ValueError with a sentence. Missing values are the caller's matter."""
-    if strict and kind_of(value) not in _STRICT[field.kind]:
-        raise ValueError(f"must be {_EXPECTED[field.kind]}, not {shown(value)}")
-    return READERS[field.kind](field, value, zone, strict)
+    way = WAYS[field.kind]
+    if strict and way.kinds and kind_of(value) not in way.kinds:
+        raise ValueError(f"must be {way.called}, not {shown(value)}")
+    return way.read(field, value, zone, strict)
 
 
 def read_entries(
@@ -64,23 +65,17 @@ def read_entries(
     for name, field in fields.items():
         value = given.get(name)
         if is_missing(field, value) and not (strict and isinstance(value, str) and field.kind == "text"):
-            found[name] = None
-            if field.default is not None:
-                value = field.default
-            elif field.optional:
-                continue
-            else:
-                wrong[name] = MISSING
-                continue
+            value = field.default
         try:
-            found[name] = read_entry(field, value, zone=zone, strict=strict)
+            found[name] = None if value is None else read_entry(field, value, zone=zone, strict=strict)
+            if value is None and not field.optional:
+                wrong[name] = MISSING
         except ValueError as error:
             wrong[name] = str(error)
     for name in given:
         if name not in fields:
-            wrong[str(name)] = (
-                f"there is no such field, {did_you_mean(str(name), fields, 'there are') or 'there are none'}"
-            )
+            hint = did_you_mean(str(name), fields, "there are") or "there are none"
+            wrong[str(name)] = f"there is no such field, {hint}"
     return found, wrong
 
 
@@ -88,8 +83,7 @@ def read_entries(
 
 
 def _text(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
-    if not isinstance(value, str):
-        raise ValueError(f"must be a text, not {shown(value)}")
+    value = needs_text(value, "a text")
     if not value.strip() and not strict:
         raise ValueError("must not be empty")
     if field.least is not None and len(value) < field.least:
@@ -126,8 +120,7 @@ def _money(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
         raise ValueError(f"{shown(value)} has no currency: write it as 12,000 JPY")
     if currency and currency != wanted:
         raise ValueError(f"must be in {wanted}, not in {currency}")
-    found = {"value": _number(FieldType(kind="number"), amount, zone, strict), "currency": wanted}
-    return found
+    return {"value": _number(FieldType(kind="number"), amount, zone, strict), "currency": wanted}
 
 
 def _money_parts(value: Json) -> tuple[int | float, str]:
@@ -148,30 +141,16 @@ def _money_parts(value: Json) -> tuple[int | float, str]:
 
 
 def _date(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
-    when = _moment(value, zone)
-    if isinstance(when, datetime):
-        raise ValueError(f"{shown(value)} has a time of day, a date is written as 2026-09-01")
-    return dates.text_of(when)
-
-
-def _datetime(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
-    when = _moment(value, zone)
-    if not isinstance(when, datetime):
-        raise ValueError(f"{shown(value)} has no time of day, write it as 2026-09-01T09:00")
-    return dates.text_of(when)
-
-
-def _moment(value: Json, zone: str) -> Json:
+    """A date, or a moment where the field is a `datetime`."""
     try:
-        return dates.read(value, zone)
+        when = dates.read(value, zone)
     except EvaluationError as error:
         raise ValueError(str(error)) from error
-
-
-def _time(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
-    if not isinstance(value, str):
-        raise ValueError(f"must be a time such as 09:00, not {shown(value)}")
-    return dates.read_time(value)
+    if field.kind == "date" and isinstance(when, datetime):
+        raise ValueError(f"{shown(value)} has a time of day, a date is written as 2026-09-01")
+    if field.kind == "datetime" and not isinstance(when, datetime):
+        raise ValueError(f"{shown(value)} has no time of day, write it as 2026-09-01T09:00")
+    return dates.text_of(when)
 
 
 def _yes_no(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
@@ -210,12 +189,17 @@ def is_web_address(text: str) -> bool:
     return parts.scheme in ("http", "https") and _HOST.fullmatch(host) is not None
 
 
-def _line(value: Json, what: str) -> str:
+def needs_text(value: Json, what: str) -> str:
+    """The value, which must be a text. Raises ValueError."""
     if not isinstance(value, str):
         raise ValueError(f"must be {what}, not {shown(value)}")
-    if _BREAKS.search(value):
-        raise ValueError(f"must be {what} on one line, without line breaks")
     return value
+
+
+def _line(value: Json, what: str) -> str:
+    if _BREAKS.search(needs_text(value, what)):
+        raise ValueError(f"must be {what} on one line, without line breaks")
+    return str(value)
 
 
 def _list(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
@@ -257,10 +241,10 @@ def _from_json(text: str, opens: str, what: str) -> Json:
 
 
 def _file(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
-    if not isinstance(value, Mapping) or set(value) != {"name", "size", "kind", "sha256"}:
-        raise ValueError("must be a stored file with name, size, kind and sha256")
-    name, size, sha256 = value["name"], value["size"], value["sha256"]
-    if not isinstance(name, str) or not isinstance(value["kind"], str) or not _SHA256.fullmatch(str(sha256)):
+    keys = ("name", "size", "kind", "sha256")
+    has_keys = isinstance(value, Mapping) and set(value) == set(keys)
+    name, size, kind, sha256 = (value[key] for key in keys) if has_keys else ("", 0, "", "")
+    if not isinstance(name, str) or not isinstance(kind, str) or not _SHA256.fullmatch(str(sha256)):
         raise ValueError("must be a stored file with name, size, kind and sha256")
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         raise ValueError("must be a stored file whose size is a number of bytes")
@@ -282,10 +266,6 @@ def _choice(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
     raise ValueError(f"must be one of {allowed}, not {shown(value)}")
 
 
-def _any(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
-    return value
-
-
 def sample_entry(name: str, field: FieldType) -> Json:
     """A value of that type for a draft; the same each time."""
     if field.default is not None:
@@ -303,85 +283,44 @@ def sample_entry(name: str, field: FieldType) -> Json:
     if field.kind == "text":
         text = f"draft {name}"
         return text[: int(field.most)] if field.most is not None else text.ljust(int(field.least or 0), ".")
-    return _SAMPLES[field.kind]
+    return WAYS[field.kind].sample
 
 
-def prints_as(field: FieldType, value: Json) -> str:
-    """The value as a form shows it again."""
-    if value is None:
-        return ""
-    if field.kind == "money" and is_money(value):
-        return money_text(value)
-    if is_number(value):
-        return number_text(value)
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+Read = Callable[[FieldType, Json, str, bool], Json]
 
 
-_SAMPLES: Mapping[str, Json] = {
-    "date": "2026-01-01",
-    "time": "09:00",
-    "datetime": "2026-01-01T09:00:00+00:00",
-    "yes_no": True,
-    "email": "draft@example.test",
-    "phone": "+81 3 0000 0000",
-    "url": "https://example.test/draft",
-    "file": {"name": "draft.txt", "size": 0, "kind": "text/plain", "sha256": "0" * 64},
-    "any": "draft",
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Way:
+    """How values of one kind are read: what a message calls them, which kinds are taken as they are, and a sample."""
+
+    read: Read
+    called: str
+    kinds: tuple[str, ...] = ("text",)
+    sample: Json = None
+
+
+_SAMPLE_FILE = {"name": "draft.txt", "size": 0, "kind": "text/plain", "sha256": "0" * 64}
+WAYS: dict[str, Way] = {
+    "text": Way(read=_text, called="a text"),
+    "number": Way(read=_number, called="a number", kinds=("number",)),
+    "integer": Way(read=_integer, called="a whole number", kinds=("number",)),
+    "money": Way(read=_money, called="an amount of money", kinds=("money",)),
+    "date": Way(read=_date, called="a date such as 2026-09-01", sample="2026-01-01"),
+    "time": Way(
+        read=lambda field, value, zone, strict: dates.read_time(needs_text(value, "a time such as 09:00")),
+        called="a time such as 09:00",
+        sample="09:00",
+    ),
+    "datetime": Way(
+        read=_date, called="a date and time such as 2026-09-01T09:00:00+09:00", sample="2026-01-01T09:00:00+00:00"
+    ),
+    "yes_no": Way(read=_yes_no, called="yes or no", kinds=("yes_no",), sample=True),
+    "phone": Way(read=_phone, called="a phone number", sample="+81 3 0000 0000"),
+    "url": Way(read=_url, called="a web address", sample="https://example.test/draft"),
+    "list": Way(read=_list, called="a list", kinds=("list",)),
+    "record": Way(read=_record, called="a record", kinds=("record", "money")),
+    "file": Way(read=_file, called="a stored file", kinds=("record",), sample=_SAMPLE_FILE),
+    "choice": Way(read=_choice, called="one of its choices", kinds=("text", "number")),
+    "any": Way(read=lambda field, value, zone, strict: value, called="a value", kinds=(), sample="draft"),
 }
-Reader = Callable[[FieldType, Json, str, bool], Json]
-
-READERS: dict[str, Reader] = {
-    "text": _text,
-    "number": _number,
-    "integer": _integer,
-    "money": _money,
-    "date": _date,
-    "time": _time,
-    "datetime": _datetime,
-    "yes_no": _yes_no,
-    "phone": _phone,
-    "url": _url,
-    "list": _list,
-    "record": _record,
-    "file": _file,
-    "choice": _choice,
-    "any": _any,
-}
-_EXPECTED: Mapping[str, str] = {
-    "text": "a text",
-    "number": "a number",
-    "integer": "a whole number",
-    "money": "an amount of money",
-    "date": "a date such as 2026-09-01",
-    "time": "a time such as 09:00",
-    "datetime": "a date and time such as 2026-09-01T09:00:00+09:00",
-    "yes_no": "yes or no",
-    "email": "a mail address",
-    "phone": "a phone number",
-    "url": "a web address",
-    "list": "a list",
-    "record": "a record",
-    "file": "a stored file",
-    "choice": "one of its choices",
-    "any": "a value",
-}
-_STRICT: Mapping[str, tuple[str, ...]] = {
-    "text": ("text",),
-    "number": ("number",),
-    "integer": ("number",),
-    "money": ("money",),
-    "date": ("text",),
-    "time": ("text",),
-    "datetime": ("text",),
-    "yes_no": ("yes_no",),
-    "email": ("text",),
-    "phone": ("text",),
-    "url": ("text",),
-    "list": ("list",),
-    "record": ("record", "money"),
-    "file": ("record",),
-    "choice": ("text", "number"),
-    "any": ("nothing", "text", "number", "yes_no", "list", "record", "money"),
-}
+"""Every kind but `email`, which `types` adds."""

@@ -1,18 +1,17 @@
-"""Input types: from what the author wrote to JSON Schema, and from what somebody gave to values that can be trusted.
+"""Input types: from what somebody gave to values that can be trusted.
 
-The door to three smaller files: `fields` reads a type, `entries` reads a value, `schemas` judges a schema from outside.
+The door to two smaller files: `fields` reads a type, `entries` a value. A JSON Schema handed to us as a flow's inputs is
+judged here: a validator ignores keywords and formats that it does not know, so a misspelled one would check nothing.
+They are refused, and so are patterns that could run for ever.
 Text stays exactly the characters written; a field that is missing and may be is present as None.
 """
 
-# ruff: noqa: TRY004 (a wrong kind in what somebody wrote is a wrong value)
 from __future__ import annotations
 
 import ipaddress
 import re
 import uuid
 from collections.abc import Iterator, Mapping
-from email.headerregistry import Address
-from email.utils import parseaddr
 from typing import Any
 
 import email_validator
@@ -25,39 +24,38 @@ from runner.errors import EvaluationError, InputsInvalid
 from runner.language import dates
 from runner.language.entries import (
     MISSING,
-    READERS,
+    WAYS,
+    Way,
     is_web_address,
-    prints_as,
+    needs_text,
     read_entries,
     read_entry,
     sample_entry,
 )
-from runner.language.fields import KINDS, FieldType, field_type, field_types, read_size
+from runner.language.fields import FieldType, field_type, field_types
 from runner.language.nearest import did_you_mean
-from runner.language.schemas import FORMATS, is_safe_pattern, schema_faults
 from runner.language.values import exact, is_number, read_number, shown
 
-__all__ = [
-    "KINDS",
-    "MISSING",
-    "FieldType",
-    "check_fields",
-    "email_address",
-    "field_type",
-    "field_types",
-    "is_safe_pattern",
-    "mailbox",
-    "prints_as",
-    "read_entry",
-    "read_inputs",
-    "read_size",
-    "sample",
-    "schema_faults",
-    "schema_of",
-]
+__all__ = ["FieldType", "check_fields", "email_address", "field_type", "read_inputs", "sample", "schema_faults"]
 
-_DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_TIME = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2})?$"
+FORMATS = ("date", "date-time", "time", "email", "uri", "uuid", "ipv4", "ipv6")
+"""The formats that are checked."""
+
+_PLAIN = frozenset(
+    "$schema $id $comment title description default examples deprecated readOnly writeOnly type enum const "
+    "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems maxItems uniqueItems "
+    "minProperties maxProperties required dependentRequired minContains maxContains".split()
+)
+_ONE = frozenset("additionalProperties items contains not if then else propertyNames".split())
+_MANY = frozenset("oneOf anyOf allOf prefixItems".split())
+_NAMED = frozenset("properties $defs dependentSchemas".split())
+_SPECIAL = frozenset({"format", "pattern", "$ref"})
+_KNOWN = _PLAIN | _ONE | _MANY | _NAMED | _SPECIAL
+_DIALECTS = ("https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft/2020-12/schema")
+_ATOM = re.compile(r"(\[\^?(?:[^\[\]\\]|\\[\w\\\]\[.-])+\]|\\[dDwWsS.+*?()\[\]{}|^$/-]|[^\\\[\](){}.*+?|^$]|\.)")
+_REPEAT = re.compile(r"[*+?]|\{[0-9]{1,3}(,([0-9]{1,3})?)?\}")
+_MOST_REPEATS = 2
+_DEEPEST = 30
 _LONGEST_PATTERN_TEXT = 1_000
 _BREAKS = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 
@@ -101,107 +99,11 @@ def _ascii_hint(address: str) -> str:
         return ""
 
 
-def mailbox(text: str) -> tuple[str, str]:
-    """(name, address) of `Ops <ops@example.test>` or a bare address: for `from` and `reply_to` of a connection.
-
-    Raises ValueError with a sentence.
-    """
-    if _BREAKS.search(text):
-        raise ValueError("a mail address stands on one line, without line breaks or control signs")
-    if "<" not in text:
-        return "", email_address(text)
-    name, address = parseaddr(text)
-    address = email_address(address)
-    rest = text.strip()
-    if not rest.endswith(f"<{address}>") or rest.count("<") != 1:
-        raise ValueError(f"{shown(text)} is not a mail address with a name: write it as Ops <ops@example.test>")
-    Address(display_name=name, addr_spec=address)
-    return name, address
-
-
-def _read_email(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
-    if not isinstance(value, str):
-        raise ValueError(f"must be a mail address, not {shown(value)}")
-    return email_address(value)
-
-
-READERS["email"] = _read_email
-
-
-# --- JSON Schema ---------------------------------------------------------------------------------------------------
-
-
-def schema_of(inputs: Mapping[str, Json]) -> dict[str, Json]:
-    """The inputs as JSON Schema 2020-12, closed against further fields. Raises ValueError."""
-    if _given_schema(inputs) is not None:
-        return dict(inputs["schema"])
-    return {"$schema": _DIALECT, **_object_schema(field_types(inputs))}
-
-
-def _object_schema(fields: Mapping[str, FieldType]) -> dict[str, Json]:
-    return {
-        "type": "object",
-        "properties": {name: _field_schema(field) for name, field in fields.items()},
-        "required": [name for name, field in fields.items() if not field.optional and field.default is None],
-        "additionalProperties": False,
-    }
-
-
-def _field_schema(field: FieldType) -> dict[str, Json]:
-    schema = _kind_schema(field)
-    if field.optional:
-        schema = {"anyOf": [schema, {"type": "null"}]}
-    for key, value in (("title", field.label), ("description", field.help), ("default", field.default)):
-        if value not in ("", None):
-            schema[key] = value
-    return schema
-
-
-def _kind_schema(field: FieldType) -> dict[str, Json]:
-    kind = field.kind
-    if kind == "choice":
-        return {"enum": list(field.choices)}
-    if kind == "list":
-        return {"type": "array", **({"items": _field_schema(field.items)} if field.items else {})}
-    if kind == "record":
-        return {"type": "object"} if field.fields is None else _object_schema(field.fields)
-    if kind == "money":
-        currency = {"const": field.currency} if field.currency else {"type": "string", "pattern": "^[A-Z]{3}$"}
-        return _closed({"value": {"type": "number"}, "currency": currency})
-    if kind == "file":
-        text = {"type": "string"}
-        size: dict[str, Json] = {"type": "integer", "minimum": 0}
-        if field.most is not None:
-            size["maximum"] = field.most
-        return _closed({"name": text, "size": size, "kind": text, "sha256": {**text, "pattern": "^[0-9a-f]{64}$"}})
-    schema = dict(_KIND_SCHEMAS[kind])
-    low, high = ("minLength", "maxLength") if kind == "text" else ("minimum", "maximum")
-    bounds = {low: field.least, high: field.most}
-    return {**schema, **{key: bound for key, bound in bounds.items() if bound is not None}}
-
-
-def _closed(properties: dict[str, Json]) -> dict[str, Json]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-_KIND_SCHEMAS: Mapping[str, dict[str, Json]] = {
-    "text": {"type": "string", "minLength": 1},
-    "number": {"type": "number"},
-    "integer": {"type": "integer"},
-    "date": {"type": "string", "format": "date"},
-    "time": {"type": "string", "pattern": _TIME},
-    "datetime": {"type": "string", "format": "date-time"},
-    "yes_no": {"type": "boolean"},
-    "email": {"type": "string", "format": "email"},
-    "phone": {"type": "string", "minLength": 4},
-    "url": {"type": "string", "format": "uri"},
-    "any": {},
-}
+WAYS["email"] = Way(
+    read=lambda field, value, zone, strict: email_address(needs_text(value, "a mail address")),
+    called="a mail address",
+    sample="draft@example.test",
+)
 
 
 # --- reading inputs ------------------------------------------------------------------------------------------------
@@ -327,6 +229,85 @@ _WORD_SENTENCES: Mapping[str, str] = {
     "maxItems": "must have at most {wanted} items",
     "uniqueItems": "must not have an item twice",
 }
+
+
+# --- a schema from outside -----------------------------------------------------------------------------------------
+
+
+def schema_faults(schema: Json) -> tuple[str, ...]:
+    """One sentence for each thing in the schema that would not be checked; none when all of it is."""
+    if not isinstance(schema, Mapping):
+        return (f"a schema is a record, not {shown(schema)}",)
+    if schema.get("type") != "object":
+        return ('the schema of inputs has "type": "object"',)
+    dialect = schema.get("$schema", _DIALECTS[0])
+    if dialect not in _DIALECTS:
+        return (f"the schema is written in another dialect, {shown(dialect)}: use {_DIALECTS[0]}",)
+    return tuple(_walk(schema, schema, "", 1))
+
+
+def _walk(schema: Json, root: Mapping[str, Json], path: str, depth: int) -> Iterator[str]:
+    if isinstance(schema, bool):
+        return
+    where = f"in {path}: " if path else ""
+    if not isinstance(schema, Mapping):
+        yield f"{where}a schema is a record, not {shown(schema)}"
+        return
+    if depth > _DEEPEST:
+        yield f"{where}the schema is nested too deep"
+        return
+    for key, value in schema.items():
+        if key not in _KNOWN:
+            yield f'{where}"{key}" is not checked here: {did_you_mean(str(key), _KNOWN) or "leave it out"}'
+        elif key in _SPECIAL:
+            yield from (f"{where}{what}" for what in _special(key, value, root))
+        elif key in _ONE:
+            yield from _walk(value, root, f"{path}/{key}", depth + 1)
+        elif key in _MANY or key in _NAMED:
+            if not isinstance(value, Mapping if key in _NAMED else list):
+                yield f'"{path}/{key}" is a {"record" if key in _NAMED else "list"} of schemas, not {shown(value)}'
+                continue
+            for name, part in value.items() if isinstance(value, Mapping) else enumerate(value):
+                yield from _walk(part, root, f"{path}/{key}/{name}", depth + 1)
+
+
+def _special(key: str, value: Json, root: Mapping[str, Json]) -> Iterator[str]:
+    if not isinstance(value, str):
+        yield f'"{key}" is a text, not {shown(value)}'
+    elif key == "format" and value not in FORMATS:
+        yield f'the format "{value}" is not checked here: {did_you_mean(value, FORMATS, "formats")}'
+    elif key == "pattern" and not is_safe_pattern(value):
+        yield f'the pattern "{value}" could run for ever: write it without groups, such as [A-Z]{{3}}[0-9]+'
+    elif key == "$ref" and not _is_reachable(value, root):
+        yield f'"$ref": "{value}" does not lead to a place under $defs of this file'
+
+
+def _is_reachable(reference: str, root: Mapping[str, Json]) -> bool:
+    parts = reference.split("/")
+    defined = root.get("$defs")
+    return len(parts) == 3 and parts[:2] == ["#", "$defs"] and isinstance(defined, Mapping) and parts[2] in defined
+
+
+def is_safe_pattern(pattern: str) -> bool:
+    """Whether the pattern is a plain row of signs and classes, at most two of them repeated without an end."""
+    at, endless = 0, 0
+    body = pattern.removeprefix("^")
+    if body.endswith("$") and not body.endswith("\\$"):
+        body = body[:-1]
+    while at < len(body):
+        atom = _ATOM.match(body, at)
+        if atom is None:
+            return False
+        at = atom.end()
+        repeat = _REPEAT.match(body, at)
+        if repeat is not None:
+            at = repeat.end()
+            endless += repeat[0] in ("*", "+") or repeat[0].endswith(",}")
+    try:
+        re.compile(pattern)
+    except re.error:
+        return False
+    return endless <= _MOST_REPEATS and len(pattern) <= 200
 
 
 # --- what the validator does not do by itself ----------------------------------------------------------------------

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
 
 from runner.contract import canonical
 from runner.errors import InputsInvalid
@@ -17,11 +16,9 @@ from runner.language.types import (
     email_address,
     field_type,
     is_safe_pattern,
-    mailbox,
     read_inputs,
     sample,
     schema_faults,
-    schema_of,
 )
 
 INPUTS: Mapping[str, Any] = {
@@ -241,21 +238,6 @@ def test_anything_else_is_no_address(address: str) -> None:
         email_address(address)
 
 
-def test_a_name_is_allowed_only_in_a_mailbox() -> None:
-    assert mailbox("Ops <ops@example.test>") == ("Ops", "ops@example.test")
-    assert mailbox("佐藤 綾 <aya@example.test>") == ("佐藤 綾", "aya@example.test")
-    assert mailbox(" ops@example.test ") == ("", "ops@example.test")
-    for wrong in (
-        "Ops <ops@example.test>\nBcc: x@y.co",
-        "A <a@b.co> <c@d.co>",
-        "a@b.co, B <c@d.co>",
-        "Ops <>",
-        "Ops <a>",
-    ):
-        with pytest.raises(ValueError):
-            mailbox(wrong)
-
-
 # --- JSON Schema ---------------------------------------------------------------------------------------------------
 
 PARTS: Mapping[str, Any] = {
@@ -292,7 +274,6 @@ def test_a_schema_from_outside_is_enforced() -> None:
 
 def test_an_input_may_be_called_schema() -> None:
     assert read_inputs({"schema": "text"}, {"schema": "x"}) == {"schema": "x"}
-    assert schema_of({"schema": {"choice": ["a"]}})["properties"] == {"schema": {"enum": ["a"]}}
 
 
 @pytest.mark.parametrize("pattern", ["^[A-Z]{3}[0-9]+$", "a*b+", r"\d{4}-\d{2}", "[^@]+", "", "^$", r"a\.b"])
@@ -323,10 +304,8 @@ fitting = st.fixed_dictionaries(
 
 @settings(max_examples=100, deadline=None)
 @given(fitting)
-def test_whatever_is_read_fits_the_schema_and_reads_back_the_same(values: dict[str, Any]) -> None:
+def test_whatever_is_read_reads_back_the_same(values: dict[str, Any]) -> None:
     found = read_inputs(INPUTS, values)
-    Draft202012Validator.check_schema(schema_of(INPUTS))
-    assert list(Draft202012Validator(schema_of(INPUTS)).iter_errors(found)) == []
     assert canonical(read_inputs(INPUTS, found)) == canonical(found)
 
 
