@@ -86,16 +86,8 @@ class _Unreadable(Exception):
     """The answer's body is too large or cannot be decoded."""
 
 
-class _Progress:
-    """How far the current request has come. `connected` turns true when bytes of the request may follow."""
-
-    __slots__ = ("connected",)
-
-    def __init__(self) -> None:
-        self.connected = False
-
-
-_progress: ContextVar[_Progress] = ContextVar("progress")
+_connections: ContextVar[list[object]] = ContextVar("connections")
+"""The connections the current request has got: once there is one, bytes of the request may have left."""
 
 
 class _Resolver(AbstractResolver):
@@ -122,7 +114,7 @@ class _Connector(aiohttp.TCPConnector):
 
     async def connect(self, req: Any, traces: Any, timeout: Any) -> Any:
         connection = await super().connect(req, traces, timeout)
-        _progress.get().connected = True
+        _connections.get().append(connection)
         return connection
 
 
@@ -157,8 +149,8 @@ class Client:
 
     async def exchange(self, wire: Wire, *, limit: int, fresh: bool = False, follow: bool = False) -> Answer | Lost:
         """Sends one request within `limit` ms. `follow` allows redirects of a GET within the same origin."""
-        progress = _Progress()
-        _progress.set(progress)
+        got: list[object] = []
+        _connections.set(got)
         host = host_of(wire.url)
         try:
             async with asyncio.timeout(limit / 1000):
@@ -171,14 +163,12 @@ class Client:
                     answer = await self._once(wire, fresh)
                 return answer
         except TimeoutError:
-            seconds = f"{limit / 1000:g} s"
-            if progress.connected:
-                return Lost(sent=True, reason="timeout", summary=f"{host} gave no complete answer within {seconds}")
-            return Lost(sent=False, reason="timeout", summary=f"{host} could not be connected to within {seconds}")
+            what = "gave no complete answer" if got else "could not be connected to"
+            return Lost(sent=bool(got), reason="timeout", summary=f"{host} {what} within {limit / 1000:g} s")
         except _Unreadable as error:
             return Lost(sent=True, reason="unreadable", summary=f"the answer of {host} {error}")
         except (httpx.InvalidURL, aiohttp.ClientError, OSError, ValueError) as error:
-            return _lost(error, host, sent=progress.connected)
+            return _lost(error, host, sent=bool(got))
 
     async def close(self) -> None:
         """Closes every connection."""
@@ -255,11 +245,6 @@ def host_of(url: str) -> str:
         return ""
 
 
-def same_origin(one: str, other: str) -> bool:
-    """Whether two URLs share scheme, host and port."""
-    return origin_of(one) == origin_of(other) != ""
-
-
 def origin_of(url: str) -> str:
     """`https://host:port` of a URL, port always said; empty if it has none."""
     try:
@@ -270,33 +255,37 @@ def origin_of(url: str) -> str:
         return ""
 
 
+def same_origin(one: str, other: str) -> bool:
+    """Whether two URLs share scheme, host and port."""
+    return origin_of(one) == origin_of(other) != ""
+
+
 async def _read(stream: aiohttp.StreamReader, headers: Mapping[str, str], most: int) -> bytes:
     """The decoded body. Stops while decoding, so a small body never becomes a large one in memory."""
     encoding = headers.get("content-encoding", "").strip().lower()
-    if encoding in ("", "identity"):
-        decoder = None
-    elif encoding in ("gzip", "x-gzip"):
-        decoder = zlib.decompressobj(zlib.MAX_WBITS | 16)
-    else:
+    if encoding not in ("", "identity", "gzip", "x-gzip"):
         raise _Unreadable(f"has an encoding that was not asked for ({encoding[:20]})")
-    parts: list[bytes] = []
-    size = 0
+    decoder = zlib.decompressobj(zlib.MAX_WBITS | 16) if "gzip" in encoding else None
+    body = bytearray()
     async for chunk in stream.iter_any():
-        piece = chunk if decoder is None else _inflate(decoder, chunk, most - size + 1)
-        size += len(piece)
-        if size > most:
+        try:
+            body += chunk if decoder is None else decoder.decompress(chunk, most - len(body) + 1)
+        except zlib.error:
+            raise _Unreadable("is not compressed as it says") from None
+        if len(body) > most:
             raise _Unreadable(f"is larger than {most // 1_000_000} MB")
-        parts.append(piece)
-    if decoder is not None and size and (not decoder.eof or decoder.unused_data):
+    if decoder is not None and body and (not decoder.eof or decoder.unused_data):
         raise _Unreadable("is not one complete compressed body")
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return bytes(body)
 
 
-def _inflate(decoder: Any, chunk: bytes, room: int) -> bytes:
-    try:
-        return bytes(decoder.decompress(chunk, room))
-    except zlib.error:
-        raise _Unreadable("is not compressed as it says") from None
+_NEVER_CONNECTED: tuple[tuple[type[Exception], Reason, str], ...] = (
+    (socket.gaierror, "connection", "the name {} has no address"),
+    (ssl.SSLCertVerificationError, "connection", "the certificate of {} is not one that is trusted"),
+    (ssl.SSLError, "connection", "no encrypted connection to {} could be made"),
+    (httpx.InvalidURL, "invalid", "the address of the request to {} cannot be used"),
+    (ValueError, "invalid", "the address of the request to {} cannot be used"),
+)
 
 
 def _lost(error: Exception, host: str, *, sent: bool) -> Lost:
@@ -310,15 +299,9 @@ def _lost(error: Exception, host: str, *, sent: bool) -> Lost:
         if isinstance(one, AddressRefused):
             return Lost(sent=sent, reason="forbidden", summary=str(one))
     if sent:
-        return Lost(
-            sent=True, reason="connection", summary=f"the connection to {host} broke before a complete answer came"
-        )
-    if any(isinstance(one, socket.gaierror) for one in causes):
-        return Lost(sent=False, reason="connection", summary=f"the name {host} has no address")
-    if any(isinstance(one, ssl.SSLCertVerificationError) for one in causes):
-        return Lost(sent=False, reason="connection", summary=f"the certificate of {host} is not one that is trusted")
-    if any(isinstance(one, ssl.SSLError) for one in causes):
-        return Lost(sent=False, reason="connection", summary=f"no encrypted connection to {host} could be made")
-    if any(isinstance(one, httpx.InvalidURL | ValueError) for one in causes):
-        return Lost(sent=False, reason="invalid", summary=f"the address of the request to {host} cannot be used")
+        what = f"the connection to {host} broke before a complete answer came"
+        return Lost(sent=True, reason="connection", summary=what)
+    for kind, reason, summary in _NEVER_CONNECTED:
+        if any(isinstance(one, kind) for one in causes):
+            return Lost(sent=False, reason=reason, summary=summary.format(host))
     return Lost(sent=False, reason="connection", summary=f"{host} cannot be connected to")

@@ -33,11 +33,11 @@ from runner.contract import (
 from runner.errors import Problem, RequestError, SettingsError
 from runner.language.clauses import duration
 from runner.language.expressions import names
-from runner.language.fields import FieldType
+from runner.language.fields import FieldType, field_types
 from runner.language.fitting import fit
 from runner.language.nearest import did_you_mean
 from runner.language.source import read
-from runner.language.types import check_fields, field_types
+from runner.language.types import check_fields
 
 _STAND_IN: Mapping[str, Json] = {"title": "?", "connector": "unnamed"}
 

@@ -20,17 +20,17 @@ import ipaddress
 import socket
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import aiosmtplib
 
 from connectors.client import trusting
 from connectors.guard import AddressRefused, Guard, is_public, literal
-from connectors.letter import address, build, freeze, wanted_files
-from connectors.service import secret_only, secret_or_text, trusted_file
+from connectors.letter import address, build, freeze
+from connectors.service import resolver, secret_only, secret_or_text, trusted_file
 from runner.clock import HOUR, MINUTE, MachineClock
-from runner.contract import Action, Connector, Json, Outcome, Purpose, Reason, Request, Retry, Tools
+from runner.contract import Action, Connector, Json, Outcome, Purpose, Reason, Request, Result, Retry, Tools
 from runner.errors import NotFound, RequestError, SecretMissing, SettingsError
 
 PORTS = {"starttls": 587, "tls": 465, "none": 25}
@@ -60,18 +60,6 @@ SEND = Action(
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Host:
-    """Where mails are handed in, and how."""
-
-    host: str
-    port: int
-    security: str
-    allow_private: bool
-    allow_insecure: bool
-    ca: str
-
-
 class EmailKind:
     """The kind `email`."""
 
@@ -96,7 +84,7 @@ class EmailKind:
         return {"send": SEND}
 
     def connect(self, name: str, settings: Mapping[str, Json], tools: Tools) -> Connector:
-        where = _read_host(name, settings)
+        server = _read_server(name, settings)
         try:
             sender = address(settings.get("from"), "from")
             reply_to = settings.get("reply_to") or ""
@@ -104,18 +92,32 @@ class EmailKind:
                 address(reply_to, "reply_to")
         except RequestError as error:
             raise SettingsError(f"{name}: {error}") from None
-        user = password = None
-        if settings.get("user"):
-            user = secret_or_text(name, "user", settings["user"])
-            password = secret_only(name, "password", settings.get("password"))
-        elif settings.get("password"):
+        user, password = settings.get("user"), settings.get("password")
+        if user:
+            secret_or_text(name, "user", user)
+            secret_only(name, "password", password)
+        elif password:
             raise SettingsError(f"{name}: there is a password and no user")
-        return _Mail(
-            name=name, where=where, sender=sender, reply_to=str(reply_to), user=user, password=password, tools=tools
-        )
+        login = (user, password) if user else ()
+        return _Mail(name=name, server=server, sender=sender, reply_to=str(reply_to), login=login, tools=tools)
 
 
-def _read_host(name: str, settings: Mapping[str, Json]) -> _Host:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Server:
+    """Where mails are handed in, and how."""
+
+    host: str
+    port: int
+    security: str
+    guard: Guard
+    ca: str
+
+    @property
+    def shown(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+def _read_server(name: str, settings: Mapping[str, Json]) -> _Server:
     host, security = settings.get("host"), settings.get("security") or "starttls"
     if not isinstance(host, str) or not host.strip() or not host.isascii() or any(char in host for char in " /@\r\n"):
         raise SettingsError(f"{name}: host must be the name of a mail server, like smtp.example.com")
@@ -127,60 +129,39 @@ def _read_host(name: str, settings: Mapping[str, Json]) -> _Host:
     for switch in ("allow_private", "allow_insecure"):
         if not isinstance(settings.get(switch, False), bool):
             raise SettingsError(f"{name}: {switch} must be true or false")
-    allow_insecure = settings.get("allow_insecure", False)
-    if security == "none" and not allow_insecure:
-        raise SettingsError(
-            f"{name}: security: none sends mail and password in clear text; for a server on this machine or network"
-            " add allow_insecure: true"
-        )
+    if security == "none" and not settings.get("allow_insecure"):
+        why = "security: none sends mail and password in clear text; for a server on this machine or network"
+        raise SettingsError(f"{name}: {why} add allow_insecure: true")
+    guard = Guard(allow_private=settings.get("allow_private", False))
     try:
         number = literal(host)
-        Guard(allow_private=settings.get("allow_private", False)).check_host(host)
+        guard.check_host(host)
     except AddressRefused as error:
         raise SettingsError(f"{name}: {error}") from None
     if security == "none" and number is not None and is_public(number):
         raise SettingsError(f"{name}: security: none is for a server on this machine or network, and {host} is public")
-    return _Host(
-        host=host,
-        port=port,
-        security=str(security),
-        allow_private=settings.get("allow_private", False),
-        allow_insecure=allow_insecure,
-        ca=trusted_file(name, settings.get("ca")),
-    )
+    ca = trusted_file(name, settings.get("ca"))
+    return _Server(host=host, port=port, security=str(security), guard=guard, ca=ca)
 
 
 class _Stopped(Exception):
     """The conversation ended before the message; the outcome says how."""
 
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__(outcome.summary)
-        self.outcome = outcome
+    def __init__(self, result: Result, reason: Reason, summary: str) -> None:
+        super().__init__(summary)
+        self.outcome = Outcome(result=result, reason=reason, summary=summary)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class _Mail:
-    """One connection of the kind `email`."""
+    """One connection of the kind `email`. `login` is user and password as the settings name them, or empty."""
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        where: _Host,
-        sender: tuple[str, str],
-        reply_to: str,
-        user: Json,
-        password: Json,
-        tools: Tools,
-    ) -> None:
-        self._name = name
-        self._where = where
-        self._sender = sender
-        self._reply_to = reply_to
-        self._user = user
-        self._password = password
-        self._tools = tools
-        self._guard = Guard(allow_private=where.allow_private)
-        self._clock = MachineClock()
+    name: str
+    server: _Server
+    sender: tuple[str, str]
+    reply_to: str
+    login: tuple[Json, ...]
+    tools: Tools
 
     @property
     def actions(self) -> Mapping[str, Action]:
@@ -188,108 +169,78 @@ class _Mail:
 
     def prepare(self, action: str, input: Mapping[str, Json], *, key: str, purpose: Purpose) -> Request:
         if action != "send" or purpose not in ("do", "undo"):
-            raise RequestError(f"{self._name} can send a mail and nothing else; it was asked for {action} ({purpose})")
-        unknown = [field for field in input if field not in SEND.input]
-        if unknown:
-            raise RequestError(f'send has no field "{unknown[0]}"; there are {", ".join(SEND.input)}')
-        letter = freeze(input, sender=self._sender, reply_to=self._reply_to, key=key)
+            raise RequestError(f"{self.name} can send a mail and nothing else; it was asked for {action} ({purpose})")
+        for field in input:
+            if field not in SEND.input:
+                raise RequestError(f'send has no field "{field}"; there are {", ".join(SEND.input)}')
+        letter = freeze(input, sender=self.sender, reply_to=self.reply_to, key=key)
         build({**letter, "attach": []}, [], at=0)
         return Request.of(letter)
 
     async def send(self, action: str, request: Request, *, key: str, purpose: Purpose, limit: int) -> Outcome:
-        talk = _Talk(self._where, self._guard)
+        letter, redact = request.body, self.tools.redact
+        talk = _Talk(self.server)
         try:
             async with asyncio.timeout(limit / 1000):
-                message, options = self._message(request.body)
-                await talk.connect(trusting(self._where.ca))
-                await talk.login(*self._credentials())
-                await talk.address(str(request.body["sender"]), str(request.body["recipient"]), options)
+                message = self._message(letter)
+                await talk.connect()
+                await talk.log_in(*self._credentials())
+                await talk.address(str(letter["sender"]), str(letter["recipient"]))
                 reply = await talk.hand_over(message)
-            talk.leave()
         except _Stopped as stopped:
-            return self._redacted(stopped.outcome)
+            found = stopped.outcome
         except (TimeoutError, aiosmtplib.SMTPTimeoutError):
-            return self._broken(talk, "timeout", f"{talk.shown} did not answer within {limit / 1000:g} s")
+            found = talk.broken("timeout", f"{self.server.shown} did not answer within {limit / 1000:g} s")
         except (aiosmtplib.SMTPException, OSError, ValueError) as error:
-            return self._redacted(self._failed(talk, error))
+            found = talk.failed(error)
+        else:
+            sent = str(letter["message_id"])
+            output = {"message_id": sent, "to": str(letter["recipient"]), "accepted": True}
+            return Outcome(result="applied", output=output, external_id=sent, evidence=redact(reply))
         finally:
             talk.close()
-        sent = str(request.body["message_id"])
-        output = {"message_id": sent, "to": str(request.body["recipient"]), "accepted": True}
-        return Outcome(result="applied", output=output, external_id=sent, evidence=self._tools.redact(reply))
+        return replace(found, summary=redact(found.summary), evidence=redact(found.evidence))
 
     async def close(self) -> None:
         """Every mail has a connection of its own, so nothing is open."""
 
     def origin(self) -> str:
-        return f"{'smtps' if self._where.security == 'tls' else 'smtp'}://{self._where.host}:{self._where.port}"
+        return f"{'smtps' if self.server.security == 'tls' else 'smtp'}://{self.server.shown}"
 
-    def _credentials(self) -> tuple[str, str] | tuple[()]:
-        if self._user is None:
-            return ()
+    def _credentials(self) -> list[str]:
         try:
-            user = self._tools.secret(str(self._user["secret"])) if isinstance(self._user, Mapping) else str(self._user)
-            return user, self._tools.secret(str(self._password["secret"]))
+            return [resolver(self.tools)(value) for value in self.login]
         except SecretMissing as error:
-            raise _Stopped(Outcome(result="not_sent", reason="forbidden", summary=f"{self._name}: {error}")) from None
+            raise _Stopped("not_sent", "forbidden", f"{self.name}: {error}") from None
 
-    def _message(self, letter: Mapping[str, Json]) -> tuple[bytes, bool]:
+    def _message(self, letter: Mapping[str, Json]) -> bytes:
         contents: list[bytes] = []
-        for digest in wanted_files(letter):
+        for file in letter.get("attach", ()):
             try:
-                content = self._tools.file(digest)
+                content = self.tools.file(str(file["sha256"]))
             except NotFound as error:
-                raise _Stopped(Outcome(result="not_sent", reason="not_found", summary=str(error))) from None
-            if hashlib.sha256(content).hexdigest() != digest:
-                summary = "an attachment is not the file that was given; nothing was sent"
-                raise _Stopped(Outcome(result="not_sent", reason="invalid", summary=summary))
+                raise _Stopped("not_sent", "not_found", str(error)) from None
+            if hashlib.sha256(content).hexdigest() != file["sha256"]:
+                raise _Stopped("not_sent", "invalid", "an attachment is not the file that was given; nothing was sent")
             contents.append(content)
-        message = build(letter, contents, at=self._clock.now())
-        wide = not (str(letter["recipient"]) + str(letter["sender"])).isascii()
-        return message.as_bytes(), wide
-
-    def _broken(self, talk: _Talk, reason: Reason, summary: str) -> Outcome:
-        return Outcome(result="unknown" if talk.began else "not_sent", reason=reason, summary=summary)
-
-    def _failed(self, talk: _Talk, error: Exception) -> Outcome:
-        if isinstance(error, aiosmtplib.SMTPResponseException):
-            return talk.refused(error.code, error.message)
-        if isinstance(error, AddressRefused):
-            return self._broken(talk, "forbidden", str(error))
-        if isinstance(error, ssl.SSLCertVerificationError) or isinstance(error.__cause__, ssl.SSLCertVerificationError):
-            return self._broken(talk, "connection", f"the certificate of {talk.shown} is not one that is trusted")
-        if isinstance(error, socket.gaierror):
-            return self._broken(talk, "connection", f"the name {self._where.host} has no address")
-        if talk.began:
-            return self._broken(talk, "connection", f"the connection to {talk.shown} broke before it answered")
-        return self._broken(talk, "connection", f"{talk.shown} cannot be reached or broke off before the message")
-
-    def _redacted(self, outcome: Outcome) -> Outcome:
-        return Outcome(
-            result=outcome.result,
-            reason=outcome.reason,
-            summary=self._tools.redact(outcome.summary),
-            evidence=self._tools.redact(outcome.evidence),
-        )
+        return build(letter, contents, at=MachineClock().now()).as_bytes()
 
 
 class _Talk:
     """One conversation with a server. `began` turns true when the first byte of the message may leave."""
 
-    def __init__(self, where: _Host, guard: Guard) -> None:
+    def __init__(self, server: _Server) -> None:
         self.began = False
-        self.shown = f"{where.host}:{where.port}"
-        self._where = where
-        self._guard = guard
+        self._server = server
         self._smtp: aiosmtplib.SMTP | None = None
-        self._encrypted = False
 
-    async def connect(self, context: ssl.SSLContext) -> None:
+    async def connect(self) -> None:
         """Connects to a checked address, encrypted as the settings say."""
-        direct = self._where.security == "tls"
+        server, context = self._server, trusting(self._server.ca)
+        direct = server.security == "tls"
         sock = await self._open()
-        self._smtp = aiosmtplib.SMTP(
-            hostname=self._where.host,
+        self._smtp = smtp = aiosmtplib.SMTP(
+            hostname=server.host,
             port=None,
             sock=sock,
             use_tls=direct,
@@ -298,40 +249,33 @@ class _Talk:
             local_hostname=_own_name(sock),
             timeout=None,
         )
-        await self._smtp.connect()
-        self._encrypted = direct
-        await self._smtp.ehlo()
-        if self._where.security == "starttls":
-            if not self._smtp.supports_extension("starttls"):
-                summary = f"{self.shown} offers no encryption (STARTTLS), so nothing was handed to it"
-                raise _Stopped(Outcome(result="refused", reason="forbidden", summary=summary))
-            await self._smtp.starttls(server_hostname=self._where.host, tls_context=context)
-            await self._smtp.ehlo()
-            self._encrypted = True
+        await smtp.connect()
+        await smtp.ehlo()
+        if server.security == "starttls":
+            self._need("starttls", "forbidden", "{} offers no encryption (STARTTLS), so nothing was handed to it")
+            await smtp.starttls(server_hostname=server.host, tls_context=context)
+            await smtp.ehlo()
 
-    async def login(self, user: str = "", password: str = "") -> None:
+    async def log_in(self, user: str = "", password: str = "") -> None:
         """Logs in, if there is a user; in clear text only where `connect` has found the server to be a local one."""
         if user:
-            if not self._smtp_now.supports_extension("auth"):
-                summary = f"{self.shown} offers no log-in; leave user and password out if it needs none"
-                raise _Stopped(Outcome(result="refused", reason="forbidden", summary=summary))
-            await self._smtp_now.login(user, password)
+            self._need("auth", "forbidden", "{} offers no log-in; leave user and password out if it needs none")
+            await self._open_smtp.login(user, password)
 
-    async def address(self, sender: str, recipient: str, wide: bool) -> None:
+    async def address(self, sender: str, recipient: str) -> None:
         """MAIL and RCPT."""
-        options: list[str] = []
-        if wide:
-            if not self._smtp_now.supports_extension("smtputf8"):
-                summary = f"{recipient} is not an ASCII address, and {self.shown} does not take others (SMTPUTF8)"
-                raise _Stopped(Outcome(result="refused", reason="invalid", summary=summary))
-            options = ["SMTPUTF8", "BODY=8BITMIME"]
-        encoding = "utf-8" if wide else "ascii"
-        await self._smtp_now.mail(sender, options=options, encoding=encoding)
-        await self._smtp_now.rcpt(recipient, encoding=encoding)
+        options, encoding = list[str](), "ascii"
+        if not (sender + recipient).isascii():
+            what = f"{recipient} is not an ASCII address, and {{}} does not take others (SMTPUTF8)"
+            self._need("smtputf8", "invalid", what)
+            options, encoding = ["SMTPUTF8", "BODY=8BITMIME"], "utf-8"
+        await self._open_smtp.mail(sender, options=options, encoding=encoding)
+        await self._open_smtp.rcpt(recipient, encoding=encoding)
 
     async def hand_over(self, message: bytes) -> str:
-        """DATA, the message and the final dot. Returns the server's words."""
-        smtp = self._smtp_now
+        """DATA, the message and the final dot, and goodbye without waiting: what comes of that changes nothing, and
+        nothing may come between. Returns the server's words."""
+        smtp = self._open_smtp
         ready = await smtp.execute_command(b"DATA")
         if ready.code != 354:
             raise aiosmtplib.SMTPDataError(ready.code, ready.message)
@@ -341,47 +285,55 @@ class _Talk:
         reply = await smtp.protocol.read_response()
         if reply.code != 250:
             raise aiosmtplib.SMTPDataError(reply.code, reply.message)
-        return f"{reply.code} {reply.message}"
-
-    def leave(self) -> None:
-        """Says goodbye without waiting: what comes of it changes nothing, and nothing may come between."""
         with contextlib.suppress(aiosmtplib.SMTPException, OSError):
-            if self._smtp_now.protocol is not None:
-                self._smtp_now.protocol.write(b"QUIT\r\n")
+            smtp.protocol.write(b"QUIT\r\n")
+        return f"{reply.code} {reply.message}"
 
     def close(self) -> None:
         """Closes the connection."""
         if self._smtp is not None:
             self._smtp.close()
 
-    def refused(self, code: int, message: str) -> Outcome:
-        """The outcome of a reply that is no yes."""
-        words = " ".join(message.split())[:200]
-        reason: Reason = "unavailable"
-        if not 400 <= code < 500:
-            reason = "forbidden" if code in (530, 534, 535, 538) else "invalid"
-        return Outcome(
-            result="refused",
-            reason=reason,
-            summary=f"{self.shown} said {code} {words}",
-            evidence=f"SMTP {code} {words}",
-        )
+    def broken(self, reason: Reason, summary: str) -> Outcome:
+        """The outcome of a conversation that broke off."""
+        return Outcome(result="unknown" if self.began else "not_sent", reason=reason, summary=summary)
+
+    def failed(self, error: Exception) -> Outcome:
+        """The outcome of a reply that is no yes, or of a failure."""
+        shown = self._server.shown
+        if isinstance(error, aiosmtplib.SMTPResponseException):
+            return _refused(shown, error.code, " ".join(error.message.split())[:200])
+        if isinstance(error, AddressRefused):
+            return self.broken("forbidden", str(error))
+        what = f"{shown} cannot be reached or broke off before the message"
+        if any(isinstance(one, ssl.SSLCertVerificationError) for one in (error, error.__cause__)):
+            what = f"the certificate of {shown} is not one that is trusted"
+        elif isinstance(error, socket.gaierror):
+            what = f"the name {self._server.host} has no address"
+        elif self.began:
+            what = f"the connection to {shown} broke before it answered"
+        return self.broken("connection", what)
 
     @property
-    def _smtp_now(self) -> aiosmtplib.SMTP:
+    def _open_smtp(self) -> aiosmtplib.SMTP:
         assert self._smtp is not None
         return self._smtp
 
+    def _need(self, extension: str, reason: Reason, otherwise: str) -> None:
+        if not self._open_smtp.supports_extension(extension):
+            raise _Stopped("refused", reason, otherwise.format(self._server.shown))
+
     async def _open(self) -> socket.socket:
         """A socket that is connected to one of the host's checked addresses."""
-        loop = asyncio.get_running_loop()
-        last: OSError = OSError("no address")
-        for family, found in await self._guard.resolve(self._where.host, self._where.port):
-            self._check_clear_text(found)
+        server, last = self._server, OSError("no address")
+        for family, found in await server.guard.resolve(server.host, server.port):
+            if server.security == "none" and is_public(ipaddress.ip_address(found)):
+                summary = f"{server.shown} is a public server; mail goes to it encrypted or not at all"
+                raise _Stopped("refused", "forbidden", summary)
             sock = socket.socket(family, socket.SOCK_STREAM)
             sock.setblocking(False)
             try:
-                await loop.sock_connect(sock, (found, self._where.port))
+                await asyncio.get_running_loop().sock_connect(sock, (found, server.port))
                 return sock
             except OSError as error:
                 sock.close()
@@ -391,10 +343,15 @@ class _Talk:
                 raise
         raise last
 
-    def _check_clear_text(self, found: str) -> None:
-        if self._where.security == "none" and is_public(ipaddress.ip_address(found)):
-            summary = f"{self.shown} is a public server; mail goes to it encrypted or not at all"
-            raise _Stopped(Outcome(result="refused", reason="forbidden", summary=summary))
+
+def _refused(shown: str, code: int, words: str) -> Outcome:
+    reason: Reason = "invalid"
+    if 400 <= code < 500:
+        reason = "unavailable"
+    elif code in (530, 534, 535, 538):
+        reason = "forbidden"
+    said = f"{code} {words}"
+    return Outcome(result="refused", reason=reason, summary=f"{shown} said {said}", evidence=f"SMTP {said}")
 
 
 def _own_name(sock: socket.socket) -> str:
@@ -405,9 +362,7 @@ def _own_name(sock: socket.socket) -> str:
 
 def _dotted(message: bytes) -> bytes:
     """The message as it stands between DATA and the final dot: CRLF line ends, leading dots doubled."""
-    lines = message.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-    if lines and not lines[-1]:
-        lines.pop()
+    lines = message.replace(b"\r\n", b"\n").replace(b"\r", b"\n").removesuffix(b"\n").split(b"\n")
     return b"".join((b"." + line if line.startswith(b".") else line) + b"\r\n" for line in lines) + b".\r\n"
 
 

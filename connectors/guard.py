@@ -24,52 +24,27 @@ class AddressRefused(OSError):
     """The guard says no. `str(error)` is one sentence."""
 
 
-def _networks(*texts: str) -> tuple[Network, ...]:
-    return tuple(ipaddress.ip_network(text) for text in texts)
+def _networks(texts: str) -> tuple[Network, ...]:
+    return tuple(ipaddress.ip_network(text) for text in texts.split())
 
 
 NEVER = _networks(
-    "169.254.0.0/16",  # link-local: the metadata of most clouds, also of their containers
-    "100.100.100.200/32",
-    "168.63.129.16/32",
-    "192.0.0.192/32",
-    "fd00:ec2::/32",
-    "fd20:ce::254/128",
-    "fd00:42::42/128",
-    "fe80::/10",
-    "224.0.0.0/4",
-    "255.255.255.255/32",
-    "ff00::/8",
+    # link-local and the metadata of clouds, also of their containers; multicast and broadcast
+    "169.254.0.0/16 100.100.100.200/32 168.63.129.16/32 192.0.0.192/32 fd00:ec2::/32 fd20:ce::254/128 fd00:42::42/128"
+    " fe80::/10 224.0.0.0/4 255.255.255.255/32 ff00::/8"
 )
-"""Never, whatever a connection allows: metadata services, link-local, multicast and broadcast."""
+"""Never, whatever a connection allows."""
 
 NOT_PUBLIC = _networks(
-    "0.0.0.0/8",
-    "10.0.0.0/8",
-    "100.64.0.0/10",
-    "127.0.0.0/8",
-    "172.16.0.0/12",
-    "192.0.0.0/24",
-    "192.0.2.0/24",
-    "192.88.99.0/24",
-    "192.168.0.0/16",
-    "198.18.0.0/15",
-    "198.51.100.0/24",
-    "203.0.113.0/24",
-    "240.0.0.0/4",
-    "2001::/23",
-    "2001:db8::/32",
-    "3fff::/20",
+    "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24 192.88.99.0/24"
+    " 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 240.0.0.0/4 2001::/23 2001:db8::/32 3fff::/20"
 )
 """Not on the public internet. For IPv6 everything outside `GLOBAL_IPV6` is added."""
 
 GLOBAL_IPV6 = ipaddress.IPv6Network("2000::/3")
 
-_TRANSLATED = (ipaddress.IPv6Network("::ffff:0:0/96"), ipaddress.IPv6Network("64:ff9b::/96"))
-_LAST_32_BITS = tuple(
-    ipaddress.IPv6Network(text)
-    for text in ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48")
-)
+_TRANSLATED = _networks("::ffff:0:0/96 64:ff9b::/96")
+_LAST_32_BITS = _networks("::/96 ::ffff:0:0/96 ::ffff:0:0:0/96 64:ff9b::/96 64:ff9b:1::/48")
 _SIX_TO_FOUR = ipaddress.IPv6Network("2002::/16")
 _TEREDO = ipaddress.IPv6Network("2001::/32")
 _NUMBER_LABEL = re.compile(r"^(0[xX][0-9a-fA-F]*|[0-9]+)$")
@@ -79,33 +54,32 @@ def embedded(address: Address) -> tuple[Address, ...]:
     """The IPv4 addresses inside an IPv6 address (mapped, NAT64, 6to4, Teredo …), to be checked like itself."""
     if isinstance(address, ipaddress.IPv4Address):
         return ()
-    bits = int(address)
-    if any(address in network for network in _LAST_32_BITS):
-        return (ipaddress.IPv4Address(bits & 0xFFFFFFFF),)
-    if address in _SIX_TO_FOUR:
-        return (ipaddress.IPv4Address((bits >> 80) & 0xFFFFFFFF),)
-    if address in _TEREDO:
-        return (
-            ipaddress.IPv4Address((bits >> 64) & 0xFFFFFFFF),
-            ipaddress.IPv4Address((bits & 0xFFFFFFFF) ^ 0xFFFFFFFF),
-        )
-    return ()
+    bits, found = int(address), list[int]()
+    if _is_in(address, _LAST_32_BITS):
+        found = [bits]
+    elif address in _SIX_TO_FOUR:
+        found = [bits >> 80]
+    elif address in _TEREDO:
+        found = [bits >> 64, ~bits]
+    return tuple(ipaddress.IPv4Address(one & 0xFFFFFFFF) for one in found)
+
+
+def _is_in(address: Address, networks: tuple[Network, ...]) -> bool:
+    return any(address.version == network.version and address in network for network in networks)
 
 
 def is_public(address: Address) -> bool:
     """Whether the address is one of the public internet, whatever it is wrapped in."""
-    if any(address.version == network.version and address in network for network in (*NOT_PUBLIC, *NEVER)):
+    if _is_in(address, NOT_PUBLIC + NEVER):
         return False
-    if isinstance(address, ipaddress.IPv6Address) and address not in GLOBAL_IPV6:
-        return any(address in network for network in _TRANSLATED) and all(is_public(one) for one in embedded(address))
+    if isinstance(address, ipaddress.IPv6Address) and address not in GLOBAL_IPV6 and not _is_in(address, _TRANSLATED):
+        return False
     return all(is_public(one) for one in embedded(address))
 
 
 def is_never(address: Address) -> bool:
     """Whether no connection may go there."""
-    if any(address.version == network.version and address in network for network in NEVER):
-        return True
-    return any(is_never(one) for one in embedded(address))
+    return _is_in(address, NEVER) or any(is_never(one) for one in embedded(address))
 
 
 def literal(host: str) -> Address | None:
@@ -159,12 +133,11 @@ class Guard:
             family = socket.AF_INET if address.version == 4 else socket.AF_INET6
             return [(family, str(self.check_address(str(address), host)))]
         answers = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        found: list[tuple[socket.AddressFamily, str]] = []
-        for family, _, _, _, sockaddr in answers:
-            text = str(sockaddr[0])
+        found: list[tuple[socket.AddressFamily, str]] = list(
+            dict.fromkeys((family, str(sockaddr[0])) for family, _, _, _, sockaddr in answers)
+        )
+        for _, text in found:
             self.check_address(text, host)
-            if (family, text) not in found:
-                found.append((family, text))
         if not found:
             raise OSError(f"{host} has no address")
         return found

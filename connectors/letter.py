@@ -31,22 +31,16 @@ _LOCAL = re.compile(r"^[^\s@\"(),:;<>\[\]\\]+$")
 _LABEL = re.compile(r"^(?!-)[a-z0-9-]{1,63}(?<!-)$")
 _MEDIA_TYPE = re.compile(r"^[a-z0-9][a-z0-9!#$&^_.+-]*/[a-z0-9][a-z0-9!#$&^_.+-]*$")
 _NAMED = re.compile(r"^\s*(?P<name>.*?)\s*<(?P<address>[^<>]*)>\s*$", re.DOTALL)
+_OFFICE = "application/vnd.openxmlformats-officedocument"
 _KINDS = {
-    "pdf": "application/pdf",
-    "png": "image/png",
+    **{kind: f"application/{kind}" for kind in ("pdf", "json", "xml", "zip")},
+    **{kind: f"image/{kind}" for kind in ("png", "jpeg", "gif")},
     "jpg": "image/jpeg",
-    "jpeg": "image/jpeg",
-    "gif": "image/gif",
     "csv": "text/csv",
     "txt": "text/plain",
-    "json": "application/json",
-    "xml": "application/xml",
-    "zip": "application/zip",
-    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "docx": f"{_OFFICE}.wordprocessingml.document",
+    "xlsx": f"{_OFFICE}.spreadsheetml.sheet",
 }
-
-
 MAILBOXES = frozenset({"from", "to", "reply-to"})
 LONGEST_NAME = 300
 
@@ -160,24 +154,17 @@ def build(letter: Mapping[str, Json], contents: Sequence[bytes], *, at: int) -> 
     message["Subject"] = str(letter["subject"])
     message["Message-ID"] = str(letter["message_id"])
     message["Auto-Submitted"] = "auto-generated"
-    if letter.get("text"):
-        message.set_content(str(letter["text"]), cte=_encoding(str(letter["text"])))
-    if letter.get("html"):
-        html = str(letter["html"])
-        if letter.get("text"):
-            message.add_alternative(html, subtype="html", cte=_encoding(html))
-        else:
-            message.set_content(html, subtype="html", cte=_encoding(html))
-    for file, content in zip(letter.get("attach", ()), contents, strict=True):
+    for name, subtype in (("text", "plain"), ("html", "html")):
+        content = str(letter.get(name, ""))
+        if content:
+            add = message.add_alternative if name == "html" and letter.get("text") else message.set_content
+            add(content, subtype=subtype, cte=_encoding(content))
+    for file, data in zip(letter.get("attach", ()), contents, strict=True):
         main, _, sub = str(file["kind"]).partition("/")
-        message.add_attachment(content, maintype=main, subtype=sub, filename=str(file["name"]))
-    _fix_boundaries(message, str(letter["message_id"]))
+        message.add_attachment(data, maintype=main, subtype=sub, filename=str(file["name"]))
+    for number, part in enumerate(part for part in message.walk() if part.is_multipart()):
+        part.set_boundary("=_" + hashlib.sha256(f"{letter['message_id']}/{number}".encode()).hexdigest()[:40])
     return message
-
-
-def wanted_files(letter: Mapping[str, Json]) -> list[str]:
-    """The digests of the files to attach, in order."""
-    return [str(file["sha256"]) for file in letter.get("attach", ())]
 
 
 def _text(input: Mapping[str, Json], name: str) -> str:
@@ -225,8 +212,3 @@ def _header(text: str) -> Address:
     name, bare = address(text, "address")
     local, _, domain = bare.rpartition("@")
     return Address(display_name=name, username=local, domain=domain)
-
-
-def _fix_boundaries(message: EmailMessage, seed: str) -> None:
-    for number, part in enumerate(part for part in message.walk() if part.is_multipart()):
-        part.set_boundary("=_" + hashlib.sha256(f"{seed}/{number}".encode()).hexdigest()[:40])

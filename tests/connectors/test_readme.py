@@ -10,7 +10,7 @@ import pytest
 import connectors
 from connectors.declarative import kind_from_text
 from connectors.model import schema
-from connectors.tables import kinds, with_tables
+from tests.connectors.tables import kinds, with_tables
 
 README = Path(connectors.__file__ or "").parent / "README.md"
 
