@@ -19,7 +19,7 @@ from runner.errors import Problem
 from runner.language.clauses import Model
 from runner.language.nearest import did_you_mean, nearest
 from runner.language.signs import WIDE, with_ascii
-from runner.language.source import Path, Source, as_quoted, plain_value
+from runner.language.source import Path, Source, as_quoted, plain_value, problem_at
 
 MOST_ROUNDS = 12
 
@@ -172,31 +172,22 @@ def _problems(
     detail: ErrorDetails, path: Path, source: Source, root: type[Model], forms: Mapping[str, type[Model]]
 ) -> Iterator[Problem]:
     kind = detail["type"]
+    model, name = _model_at(root, detail["loc"][:-1], forms), str(path[-1]) if path else ""
     if kind == "missing":
-        model = _model_at(root, detail["loc"][:-1], forms)
-        yield _missing(source, path, model)
+        hint = _example(_field_of(model, name), name)
+        yield source.problem("FL005", path[:-1], f'{model.spoken} has no "{name}"', hint)
     elif kind == "extra_forbidden":
-        model = _model_at(root, detail["loc"][:-1], forms)
-        known = _keys_of(model)
-        name = str(path[-1])
-        what = f'"{name}" is not a key of {model.spoken}'
+        what, known = f'"{name}" is not a key of {model.spoken}', _keys_of(model)
         yield source.problem("FL003", path, what, did_you_mean(name, known, "its keys"), on="key")
     elif path in source.broken:
         return
     elif value_at(source.data, path) is None and kind != "value_error":
-        yield source.problem(
-            "FL006", path, f'nothing is written after "{path[-1]}"' if path else "the file is empty", on="key"
-        )
+        what = f'nothing is written after "{name}"' if path else "the file is empty"
+        yield source.problem("FL006", path, what, on="key")
     elif kind in ("union_tag_not_found", "union_tag_invalid"):
-        yield from _form(source, path)
+        yield _form(source, path)
     else:
         yield _value(detail, path, source, _field_at(root, detail["loc"], forms))
-
-
-def _missing(source: Source, path: Path, model: type[Model]) -> Problem:
-    name = str(path[-1])
-    info = _field_of(model, name)
-    return source.problem("FL005", path[:-1], f'{model.spoken} has no "{name}"', _example(info, name))
 
 
 def _example(info: FieldInfo | None, name: str) -> str:
@@ -213,105 +204,75 @@ def _has_form(info: FieldInfo | None) -> bool:
     )
 
 
-def _form(source: Source, path: Path) -> Iterator[Problem]:
+def _form(source: Source, path: Path) -> Problem:
     """A value that has several forms, and this is none of them."""
-    value = value_at(source.data, path)
+    value, is_a_step = value_at(source.data, path), is_step(path)
     owner = next((str(part) for part in reversed(path) if isinstance(part, str)), "")
-    words = FORM_WORDS.get("steps" if is_step(path) else owner, ())
-    shown = "a step" if is_step(path) else f'"{owner}"'
+    words = FORM_WORDS.get("steps" if is_a_step else owner, ())
+    name = "a step" if is_a_step else _FORM_WORDS.get(owner, owner)
     if not words or not isinstance(value, dict):
-        yield _wide(source, path) or source.problem(
-            "FL006", path, f"{shown} cannot be {_kind_of(value)}", _forms_hint(owner)
-        )
-        return
-    name = "a step" if is_step(path) else _FORM_WORDS.get(owner, owner)
+        hint = f"it is a map with one of: {', '.join(FORM_WORDS[owner])}" if owner in FORM_WORDS else ""
+        what = f'"{owner}" cannot be {_kind_of(value)}' if not is_a_step else f"a step cannot be {_kind_of(value)}"
+        return _wide(source, path) or source.problem("FL006", path, what, hint)
     found = [word for word in words if word in value]
     if len(found) > 1:
-        hint = f"keep one: {', '.join(found)}"
-        yield source.problem(
-            "FL006",
-            (*path, found[1]),
-            f'{name} has one of these words, and "{found[0]}" is there already',
-            hint,
-            on="key",
-        )
-        return
+        what = f'{name} has one of these words, and "{found[0]}" is there already'
+        return source.problem("FL006", (*path, found[1]), what, f"keep one: {', '.join(found)}", on="key")
     for key in value:
         close = nearest(str(key), words)
         if close and key not in ("id", "when", "with"):
-            yield source.problem(
-                "FL003",
-                (*path, key),
-                f'"{key}" is not a word that {name} can have',
-                f'did you mean "{close}"?',
-                on="key",
-            )
-            return
-    yield source.problem("FL005", path, f"{name} needs one of these words", ", ".join(words))
+            what = f'"{key}" is not a word that {name} can have'
+            return source.problem("FL003", (*path, key), what, f'did you mean "{close}"?', on="key")
+    return source.problem("FL005", path, f"{name} needs one of these words", ", ".join(words))
 
 
 FORM_WORDS: dict[str, tuple[str, ...]] = {}
 """Key -> the words of which exactly one says what form its map has. Filled by the rooms that own the words."""
 
 
-def _forms_hint(owner: str) -> str:
-    words = FORM_WORDS.get(owner, ())
-    return f"it is a map with one of: {', '.join(words)}" if words else ""
-
-
 def _value(detail: ErrorDetails, path: Path, source: Source, info: FieldInfo | None) -> Problem:
-    value = value_at(source.data, path)
+    value, kind, context = value_at(source.data, path), detail["type"], detail.get("ctx", {})
     name = next((str(part) for part in reversed(path) if isinstance(part, str)), "")
-    kind = detail["type"]
-    context = detail.get("ctx", {})
     scalar = source.scalars.get(path)
-    wide = _wide(source, path)
     if kind == "string_type" and scalar is not None and scalar.style == "plain" and not _has_form(info):
-        return source.problem(
-            "FL002",
-            path,
-            f'"{name}" is a text, and {scalar.text} would be read as {_kind_of(value)}',
-            f"write it in quotes: {as_quoted(scalar.text)}",
-        )
+        what = f'"{name}" is a text, and {scalar.text} would be read as {_kind_of(value)}'
+        return source.problem("FL002", path, what, f"write it in quotes: {as_quoted(scalar.text)}")
+    wide = _wide(source, path)
     if wide is not None:
         return wide
+    what, hint = f'"{name}" cannot be {_kind_of(value)}', ""
     if kind in _KINDS:
-        return source.problem(
-            "FL006", path, f'"{name}" needs {_KINDS[kind]}, not {_kind_of(value)}', _example(info, name)
-        )
-    if kind == "literal_error":
-        return _literal(source, path, name, value, str(context.get("expected", "")))
-    if kind == "string_pattern_mismatch":
-        sentence, hint = next((w, h) for part, w, h in _PATTERNS if part in str(context.get("pattern")))
-        on_key = path not in source.scalars
-        shown = path[-1] if on_key else value
-        better = str(shown).replace("-", "_").replace(" ", "_")
-        more = f'; for example "{better}"' if sentence == "is not a name" and better.isidentifier() else ""
-        return source.problem("FL006", path, f'"{shown}" {sentence}', hint + more, on="key" if on_key else "value")
-    if kind in ("string_too_short", "too_short"):
-        return source.problem("FL006", path, f'"{name}" is empty')
-    if kind in ("greater_than_equal", "less_than_equal"):
-        bound = context.get("ge", context.get("le"))
+        what, hint = f'"{name}" needs {_KINDS[kind]}, not {_kind_of(value)}', _example(info, name)
+    elif kind == "literal_error":
+        what, hint = _literal(name, value, str(context.get("expected", "")))
+    elif kind == "string_pattern_mismatch":
+        return _pattern(source, path, value, str(context.get("pattern")))
+    elif kind in ("string_too_short", "too_short"):
+        what = f'"{name}" is empty'
+    elif kind in ("greater_than_equal", "less_than_equal"):
         side = "at least" if kind == "greater_than_equal" else "at most"
-        return source.problem("FL006", path, f'"{name}" must be {side} {bound}, and {value} is not')
-    if kind == "value_error":
-        sentence, _, hint = str(context.get("error", "")).partition("; ")
-        return source.problem("FL006", path, sentence, hint)
-    return source.problem("FL006", path, f'"{name}" cannot be {_kind_of(value)}')
+        what = f'"{name}" must be {side} {context.get("ge", context.get("le"))}, and {value} is not'
+    elif kind == "value_error":
+        what, _, hint = str(context.get("error", "")).partition("; ")
+    return source.problem("FL006", path, what, hint)
 
 
-def _literal(source: Source, path: Path, name: str, value: Json, expected: str) -> Problem:
+def _pattern(source: Source, path: Path, value: Json, pattern: str) -> Problem:
+    sentence, hint = next((w, h) for part, w, h in _PATTERNS if part in pattern)
+    on_key = path not in source.scalars
+    shown = path[-1] if on_key else value
+    better = str(shown).replace("-", "_").replace(" ", "_")
+    if sentence == "is not a name" and better.isidentifier():
+        hint = f'{hint}; for example "{better}"'
+    return source.problem("FL006", path, f'"{shown}" {sentence}', hint, on="key" if on_key else "value")
+
+
+def _literal(name: str, value: Json, expected: str) -> tuple[str, str]:
     words = [word.strip().strip("'") for word in expected.replace(" or ", ", ").split(",")]
     shown = f'"{value}"' if isinstance(value, (str, int, float)) and not isinstance(value, bool) else _kind_of(value)
     close = nearest(str(value), words)
-    hint = (
-        f'did you mean "{close}"?'
-        if close
-        else f"it is one of: {', '.join(words)}"
-        if len(words) > 1
-        else f"it can only be {words[0]}"
-    )
-    return source.problem("FL006", path, f'"{name}" cannot be {shown}', hint)
+    hint = f"it is one of: {', '.join(words)}" if len(words) > 1 else f"it can only be {words[0]}"
+    return f'"{name}" cannot be {shown}', f'did you mean "{close}"?' if close else hint
 
 
 def _wide(source: Source, path: Path) -> Problem | None:
@@ -326,14 +287,9 @@ def _wide(source: Source, path: Path) -> Problem | None:
     if fixed == line:
         inner = "".join(WIDE.get(char, char) for char in scalar.text).replace(":", ": ")
         fixed = line.replace(scalar.text, "{ " + " ".join(inner.split()) + " }")
-    return Problem(
-        code="FL003",
-        level="error",
-        file=source.file,
-        line=place.line,
-        column=place.column,
-        what=f'the full-width sign "{sign}" stands where YAML needs the ASCII sign',
-        hint=f"write the line so:  {fixed.strip()}",
+    what = f'the full-width sign "{sign}" stands where YAML needs the ASCII sign'
+    return problem_at(
+        source.file, Place(line=place.line, column=place.column), "FL003", what, f"write the line so:  {fixed.strip()}"
     )
 
 
@@ -344,10 +300,8 @@ def _kind_of(value: Json) -> str:
         return "a yes/no"
     if isinstance(value, (int, float)):
         return f"the number {value}"
-    if isinstance(value, dict):
-        return "a map"
-    if isinstance(value, list):
-        return "a list"
+    if isinstance(value, (dict, list)):
+        return "a map" if isinstance(value, dict) else "a list"
     shown = value if len(value) <= 40 else value[:39] + "…"
     return f'the text "{shown}"' if isinstance(plain_value(value), str) else f'"{shown}"'
 

@@ -142,16 +142,8 @@ def _written(raw: str, at: int, char: str, style: Style) -> int:
 
 def problem_at(file: str, place: Place, code: str, what: str, hint: str = "", level: Level = "error") -> Problem:
     """A problem at a place."""
-    return Problem(
-        code=code,
-        level=level,
-        file=file,
-        line=place.line,
-        column=place.column,
-        length=place.length,
-        what=what,
-        hint=hint,
-    )
+    line, column, length = place.line, place.column, place.length
+    return Problem(code=code, level=level, file=file, line=line, column=column, length=length, what=what, hint=hint)
 
 
 def plain_value(text: str) -> Json:

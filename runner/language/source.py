@@ -59,14 +59,9 @@ MOST_BYTES = 1_000_000
 MOST_LEVELS = 50
 MOST_REPAIRS = 40
 
-_STYLES: dict[str | None, Style] = {
-    None: "plain",
-    "": "plain",
-    "'": "single",
-    '"': "double",
-    "|": "block",
-    ">": "block",
-}
+_WHOLE = Place(line=0, column=0)
+
+_STYLES: dict[str | None, Style] = {"'": "single", '"': "double", "|": "block", ">": "block"}
 
 
 def read(text: str, file: str) -> tuple[Source | None, tuple[Problem, ...]]:
@@ -75,7 +70,7 @@ def read(text: str, file: str) -> tuple[Source | None, tuple[Problem, ...]]:
     size = len(text.encode("utf-8", "replace"))
     if size > MOST_BYTES:
         what = f"the file has {size:,} bytes; more than {MOST_BYTES:,} are not read"
-        return None, (Problem(code="FL004", level="error", file=file, line=0, column=0, what=what),)
+        return None, (problem_at(file, _WHOLE, "FL004", what),)
     problems: list[Problem] = []
     written = text
     mended: set[int] = set()
@@ -88,7 +83,7 @@ def read(text: str, file: str) -> tuple[Source | None, tuple[Problem, ...]]:
             kept = [found for found in reader.problems if found.line not in mended]
             if broken is not None:
                 return None, _in_order([*problems, *(kept or ([] if problems else [broken.problem]))])
-            return _source(reader, written, mended), _in_order([*problems, *kept])
+            return reader.source(written, mended), _in_order([*problems, *kept])
         text = "\n".join(fixes.get(number, line) for number, line in enumerate(text.split("\n"), 1))
         mended.update(fixes)
     return None, _in_order(problems)
@@ -100,34 +95,15 @@ def _repairs(
     """Lines as they should be, so that reading can go on, and what is wrong with them; nothing where it cannot."""
     if broken is not None and broken.final:
         return {}, [broken.problem]
-    findings: list[Finding] = []
-    if broken is not None:
-        findings.extend(find_braces(text))
-    if broken is not None or isinstance(reader.root, str):
-        findings.extend(find_signs(text))
+    findings = [*find_braces(text), *find_signs(text)] if broken is not None else []
+    if broken is None and isinstance(reader.root, str):
+        findings = find_signs(text)
     new = [finding for finding in findings if finding.line not in mended]
     if new:
         return {finding.line: finding.fixed for finding in new}, [_found(reader.file, finding) for finding in new]
-    if broken is None:
+    if broken is None or broken.problem.line in mended:
         return {}, []
-    is_new = broken.problem.line not in mended
-    fixes = {broken.problem.line: broken.fixed} if broken.fixed and is_new else {}
-    return fixes, [broken.problem] if is_new else []
-
-
-def _source(reader: _Reader, written: str, mended: set[int]) -> Source:
-    return Source(
-        file=reader.file,
-        text=written,
-        data=reader.root,
-        values=reader.values,
-        keys=reader.keys,
-        scalars=reader.scalars,
-        broken=frozenset(reader.broken),
-        mended=frozenset(mended),
-        _read=reader.text,
-        _starts=(0, *(match.end() for match in re.finditer("\n", reader.text))),
-    )
+    return {broken.problem.line: broken.fixed} if broken.fixed else {}, [broken.problem]
 
 
 def read_bytes(path: FilePath, file: str) -> tuple[str, Problem | None]:
@@ -136,15 +112,13 @@ def read_bytes(path: FilePath, file: str) -> tuple[str, Problem | None]:
         raw = path.read_bytes()
     except OSError as error:
         what = f"the file cannot be read: {error.strerror or 'it is not reachable'}"
-        return "", Problem(code="FL004", level="error", file=file, line=0, column=0, what=what)
+        return "", problem_at(file, _WHOLE, "FL004", what)
     try:
         return raw.decode("utf-8"), None
     except UnicodeDecodeError as error:
         before = raw[: error.start].decode("utf-8", "replace")
-        line = before.count("\n") + 1
-        column = len(before) - (before.rfind("\n") + 1) + 1
+        place = Place(line=before.count("\n") + 1, column=len(before) - before.rfind("\n"))
         hint = "save the file as UTF-8 in the editor"
-        place = Place(line=line, column=column)
         return "", problem_at(file, place, "FL004", "the file is not UTF-8 from here on", hint)
 
 
@@ -198,6 +172,21 @@ class _Reader:
         self.frames: list[_Frame] = []
         self.root: Json = None
 
+    def source(self, written: str, mended: set[int]) -> Source:
+        """What was read; `written` is the file's text as it is, before lines of it were mended."""
+        return Source(
+            file=self.file,
+            text=written,
+            data=self.root,
+            values=self.values,
+            keys=self.keys,
+            scalars=self.scalars,
+            broken=frozenset(self.broken),
+            mended=frozenset(mended),
+            _read=self.text,
+            _starts=(0, *(match.end() for match in re.finditer("\n", self.text))),
+        )
+
     def run(self) -> _Unreadable | None:
         """Reads as far as it goes; what stopped it, if something did."""
         try:
@@ -212,9 +201,8 @@ class _Reader:
             if isinstance(event, DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    raise self._stop(
-                        self._place(event), "a second document begins here; a file is one document", final=True
-                    )
+                    what = "a second document begins here; a file is one document"
+                    raise self._stop(self._place(event), what, final=True)
                 self._refuse_directives()
             elif isinstance(event, (MappingStartEvent, SequenceStartEvent)):
                 self._open(event)
@@ -269,24 +257,22 @@ class _Reader:
 
     def _refuse_directives(self) -> None:
         for number, line in enumerate(self.lines, 1):
-            if line.startswith("%"):
-                self._refuse(
-                    Place(line=number, column=1, length=len(line.split()[0])),
-                    f'"{line.split()[0]}" is not accepted; take the line out',
-                )
-            elif line.startswith("---"):
+            if line.startswith("---"):
                 return
+            if line.startswith("%"):
+                word = line.split()[0]
+                place = Place(line=number, column=1, length=len(word))
+                self._refuse(place, f'"{word}" is not accepted; take the line out')
 
     def _refuse_marks(self, event: Any, place: Place) -> None:
         first = Place(line=place.line, column=place.column)
         if event.anchor is not None:
             self._refuse(first, f'the anchor "&{event.anchor}" is not accepted; write the value out where it is needed')
         tag = getattr(event, "tag", None)
-        if tag is not None and str(tag) != "!":
-            shown = self.text[event.start_mark.index :].split(maxsplit=1)[0]
-            self._refuse(first, f'the tag "{shown}" is not accepted; quotes make a text, a bare number is a number')
-        elif tag is not None:
-            self._refuse(first, 'the tag "!" is not accepted; take it out')
+        if tag is not None:
+            shown = self.text[event.start_mark.index :].split(maxsplit=1)[0] if str(tag) != "!" else "!"
+            way_out = "quotes make a text, a bare number is a number" if shown != "!" else "take it out"
+            self._refuse(first, f'the tag "{shown}" is not accepted; {way_out}')
 
     def _open(self, event: MappingStartEvent | SequenceStartEvent) -> None:
         place = self._place(event)
@@ -295,9 +281,8 @@ class _Reader:
             raise self._stop(place, f"this is nested more than {MOST_LEVELS} levels deep", final=True)
         frame = self.frames[-1] if self.frames else None
         if frame is not None and isinstance(frame.value, dict) and frame.key is None:
-            raise self._stop(
-                place, "a key must be a text, not a map or a list", "begin the line with a name and a colon"
-            )
+            hint = "begin the line with a name and a colon"
+            raise self._stop(place, "a key must be a text, not a map or a list", hint)
         value: dict[str, Json] | list[Json] = {} if isinstance(event, MappingStartEvent) else []
         path = self._child_path()
         ignored = bool(frame and frame.ignored) or self._repeats()
@@ -332,25 +317,14 @@ class _Reader:
     def _take_key(self, frame: _Frame, text: str, style: Style, place: Place) -> None:
         if style == "plain":
             line = self.lines[place.line - 1]
-            wide = next(
-                (
-                    i
-                    for i, c in enumerate(line[place.column - 1 : place.column - 1 + place.length])
-                    if c in "：｛［＃－｝］\u3000\u00a0"
-                ),
-                -1,
-            )
-            if wide >= 0:
-                self.problems.append(_found(self.file, sign_at(line, place.line, place.column - 1 + wide)))
+            wide = re.search("[：｛［＃－｝］\u3000\u00a0]", line[place.column - 1 : place.column - 1 + place.length])
+            if wide is not None:
+                self.problems.append(_found(self.file, sign_at(line, place.line, place.column - 1 + wide.start())))
             elif text == "<<":
                 self._refuse(place, 'the merge key "<<" is not accepted; write the keys out')
             elif not isinstance(plain_value(text), str):
-                shown = text or "nothing"
-                self._refuse(
-                    place,
-                    f'a key must be a text, and "{shown}" reads as something else',
-                    f"write it in quotes: {as_quoted(text)}",
-                )
+                what = f'a key must be a text, and "{text or "nothing"}" reads as something else'
+                self._refuse(place, what, f"write it in quotes: {as_quoted(text)}")
         if text in frame.value:
             first = self.keys.get((*frame.path, text))
             where = f" (first on line {first.line})" if first else ""
@@ -389,12 +363,9 @@ class _Reader:
             return
         whole = event.value + rest.rstrip()
         here = Place(line=end.line + 1, column=end.column + len(match[1]) + 1, length=len(rest.strip()))
-        self._refuse(
-            here,
-            f'YAML drops "{rest.strip()}" here: after a space, "#" begins a comment',
-            f"if it is text: {as_quoted(whole)}; if it is a comment, put two spaces before and one after the #",
-            "FL002",
-        )
+        hint = f"if it is text: {as_quoted(whole)}; if it is a comment, put two spaces before and one after the #"
+        what = f'YAML drops "{rest.strip()}" here: after a space, "#" begins a comment'
+        self._refuse(here, what, hint, "FL002")
 
     def _child_path(self) -> Path:
         if not self.frames:

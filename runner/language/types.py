@@ -1,6 +1,6 @@
 """Input types: from what somebody gave to values that can be trusted.
 
-The door to two smaller files: `fields` reads a type, `entries` a value. A JSON Schema handed to us as a flow's inputs is
+The door to two smaller files: `fields` reads a type, `entries` a value. A JSON Schema given as a flow's inputs is
 judged here: a validator ignores keywords and formats that it does not know, so a misspelled one would check nothing.
 They are refused, and so are patterns that could run for ever.
 Text stays exactly the characters written; a field that is missing and may be is present as None.

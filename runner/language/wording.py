@@ -7,8 +7,18 @@ from dataclasses import dataclass
 
 from runner.language.signs import quoted
 
+_SHAPES = (
+    ("sequence entries are not allowed", "", "a list cannot begin here", 'begin it on the next line with "- "'),
+    ("", "block scalar", 'after "|" or ">" the text begins on the next line', ""),
+    ("", "tag", 'a text cannot begin with "!"', "put quotes around it"),
+    ("", "directive", '"{word}" is not accepted; take the line out', ""),
+    ("node content", "", '"{sign}" has no beginning', "take it out, or put quotes around the text"),
+    ("", "", "this line is not YAML that can be read", "put quotes around the text"),
+)
+"""(part of the reader's problem, part of its context, what, hint) of everything that needs no looking at the line."""
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
     """A located sentence. `line` and `column` count from 0; `fixed` is the whole line as it should be, if known."""
 
@@ -20,118 +30,66 @@ class Words:
     length: int = 1
 
 
+def _at(at: tuple[int, int], what: str, hint: str = "", length: int = 1, fixed: str = "") -> Words:
+    return Words(line=at[0], column=at[1], what=what, hint=hint, length=max(1, length), fixed=fixed)
+
+
 def reword(lines: list[str], problem: str, context: str, at: tuple[int, int], opened: tuple[int, int] | None) -> Words:
     """Says in our words what the reader could not read. `at` and `opened` are (line, column) from 0."""
     line, column = min(at[0], len(lines) - 1), at[1]
     text = lines[line]
-    if (column < len(text) and text[column] == "\t") or "\t" in text[: len(text) - len(text.lstrip())]:
-        return Words(line=line, column=text.index("\t"), what="a tab stands here; YAML wants spaces")
-    if "quoted scalar" in context and opened is not None and "escape" not in problem:
-        return _place(opened, "a quote is opened here and never closed", f"close it with {lines[opened[0]][opened[1]]}")
+    indent = len(text) - len(text.lstrip())
+    if text[column : column + 1] == "\t" or "\t" in text[:indent]:
+        return _at((line, text.index("\t")), "a tab stands here; YAML wants spaces")
     if "escape" in problem:
-        shown = text[max(column - 1, 0) : column + 1]
         hint = r"write \\ for a backslash, or use 'single quotes'"
-        return Words(
-            line=line, column=max(column - 1, 0), length=2, what=f'"{shown}" means nothing in double quotes', hint=hint
-        )
-    if opened is not None and ("alias" in context or "anchor" in context):
-        return _sign(lines, *opened)
+        start = max(column - 1, 0)
+        return _at((line, start), f'"{text[start : column + 1]}" means nothing in double quotes', hint, 2)
+    begun = "" if opened is None else lines[opened[0]][opened[1] :]
+    if opened is not None:
+        if "quoted scalar" in context:
+            return _at(opened, "a quote is opened here and never closed", f"close it with {begun[0]}")
+        if "alias" in context or "anchor" in context:
+            return _sign(lines, *opened)
     if "cannot start any token" in problem:
         return _sign(lines, line, column)
     if "mapping values are not allowed" in problem:
-        return _colon(lines, line, column)
-    if "could not find expected ':'" in problem and opened is not None:
+        return _colon(text, line, column, indent)
+    if opened is not None and "could not find expected ':'" in problem:
         word = lines[opened[0]].strip()
-        return _place(opened, f'"{word}" has no ": " after its key', "a line is `key: value`", len(word))
-    if "flow" in context and opened is not None:
-        sign = lines[opened[0]][opened[1] : opened[1] + 1]
-        close = "}" if sign == "{" else "]"
-        return _place(
-            opened,
-            f'"{sign}" is opened here and not closed in order',
-            f'put a "," between the values and a "{close}" at the end',
-        )
-    return _shape(lines, problem, context, line, column)
-
-
-def _shape(lines: list[str], problem: str, context: str, line: int, column: int) -> Words:
-    """What is left: indentation, lists, block texts, tags."""
-    text = lines[line]
-    if "sequence entries are not allowed" in problem:
-        return Words(
-            line=line, column=column, what="a list cannot begin here", hint='begin it on the next line with "- "'
-        )
+        return _at(opened, f'"{word}" has no ": " after its key', "a line is `key: value`", len(word))
+    if opened is not None and "flow" in context:
+        hint = f'put a "," between the values and a "{"}" if begun[:1] == "{" else "]"}" at the end'
+        return _at(opened, f'"{begun[:1]}" is opened here and not closed in order', hint)
     if "<block end>" in problem:
-        indent = len(text) - len(text.lstrip())
         what = "the line's indentation does not fit the lines above it"
-        return Words(
-            line=line,
-            column=indent,
-            length=max(1, len(text.strip())),
-            what=what,
-            hint="keys of one map begin in the same column",
-        )
-    if "block scalar" in context:
-        return Words(line=line, column=column, what='after "|" or ">" the text begins on the next line')
-    if "tag" in context:
-        return Words(
-            line=line, column=max(text.find("!"), 0), what='a text cannot begin with "!"', hint="put quotes around it"
-        )
-    if "directive" in context:
-        return Words(
-            line=line, column=0, what=f'"{text.split()[0] if text.split() else "%"}" is not accepted; take the line out'
-        )
-    if "node content" in problem and column < len(text):
-        return Words(
-            line=line,
-            column=column,
-            what=f'"{text[column]}" has no beginning',
-            hint="take it out, or put quotes around the text",
-        )
-    return Words(
-        line=line,
-        column=min(column, len(text)),
-        what="this line is not YAML that can be read",
-        hint="put quotes around the text",
+        return _at((line, indent), what, "keys of one map begin in the same column", len(text.strip()))
+    return _shape(text, problem, context, line, column)
+
+
+def _shape(text: str, problem: str, context: str, line: int, column: int) -> Words:
+    sign, word = text[column : column + 1], (text.split() or ["%"])[0]
+    _, in_context, what, hint = next(
+        shape for shape in _SHAPES if shape[0] in problem and shape[1] in context and (sign or "{sign}" not in shape[2])
     )
-
-
-def _place(at: tuple[int, int], what: str, hint: str, length: int = 1) -> Words:
-    return Words(line=at[0], column=at[1], what=what, hint=hint, length=length)
+    places = {"tag": max(text.find("!"), 0), "directive": 0, "": min(column, len(text))}
+    return _at((line, places.get(in_context, column)), what.format(sign=sign, word=word), hint)
 
 
 def _sign(lines: list[str], line: int, column: int) -> Words:
     text = lines[line]
-    sign = text[column : column + 1]
     fixed = text[:column] + quoted(text[column:].rstrip())
-    return Words(
-        line=line,
-        column=column,
-        what=f'a text cannot begin with "{sign}"',
-        hint=f"put quotes around it:  {fixed.strip()}",
-        fixed=fixed,
-    )
+    what = f'a text cannot begin with "{text[column : column + 1]}"'
+    return _at((line, column), what, f"put quotes around it:  {fixed.strip()}", fixed=fixed)
 
 
-def _colon(lines: list[str], line: int, column: int) -> Words:
+def _colon(text: str, line: int, column: int, indent: int) -> Words:
     """A second `: ` on a line, or a key below a value that is already there."""
-    text = lines[line]
     match = re.match(r"^(\s*(?:- +)*[^\s:]+ *: +)(\S.*)$", text)
     if match is not None and column >= match.end(1):
-        fixed = match[1] + quoted(match[2].rstrip())
-        return Words(
-            line=line,
-            column=match.end(1),
-            length=len(match[2].rstrip()),
-            what='a text with ": " inside needs quotes',
-            hint=f"write the line so:  {fixed.strip()}",
-            fixed=fixed,
-        )
-    indent = len(text) - len(text.lstrip())
-    return Words(
-        line=line,
-        column=indent,
-        length=max(1, column - indent),
-        what="a key cannot stand here: the line above already has its value",
-        hint="check the indentation, or the quotes around the text above",
-    )
+        value = match[2].rstrip()
+        fixed = match[1] + quoted(value)
+        what, hint = 'a text with ": " inside needs quotes', f"write the line so:  {fixed.strip()}"
+        return _at((line, match.end(1)), what, hint, len(value), fixed)
+    what, hint = "a key cannot stand here: the line above already has its value", "check the indentation, or the quotes"
+    return _at((line, indent), what, f"{hint} around the text above", column - indent)
