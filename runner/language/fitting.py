@@ -288,9 +288,8 @@ def _wide(source: Source, path: Path) -> Problem | None:
         inner = "".join(WIDE.get(char, char) for char in scalar.text).replace(":", ": ")
         fixed = line.replace(scalar.text, "{ " + " ".join(inner.split()) + " }")
     what = f'the full-width sign "{sign}" stands where YAML needs the ASCII sign'
-    return problem_at(
-        source.file, Place(line=place.line, column=place.column), "FL003", what, f"write the line so:  {fixed.strip()}"
-    )
+    hint = f"write the line so:  {fixed.strip()}"
+    return problem_at(source.file, replace(place, length=1), "FL003", what, hint)
 
 
 def _kind_of(value: Json) -> str:
