@@ -1,7 +1,7 @@
 """The only place where parts are put together: a project, its store, its connectors, and an engine to drive its runs.
 
-`Amends.open(folder)` reads. `async with amends.driver() as driver:` writes: this process takes the engine's lock, or,
-when another process has it, hands everything over to that one.
+`Amends.open(folder)` reads; `runner.reading` is its part that needs no flow. `async with amends.driver() as driver:`
+writes: this process takes the engine's lock, or, when another process has it, hands everything over to that one.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from runner.language.bundle import Bundle, restore
 from runner.language.project import Project
 from runner.people.cleanup import start_clean_up
 from runner.people.operations import Order, report_for
+from runner.reading import Reading, database_url
 from runner.secrets import Secrets
 from runner.store.artifacts import Artifacts
 from runner.store.facts import AlreadyReported, RunView, Started
@@ -131,48 +132,22 @@ def secret_names(project: Project) -> list[str]:
     return [str(value["secret"]) for value in settings if isinstance(value, Mapping) and "secret" in value]
 
 
-def database_url(project: Project) -> str:
-    """Where the project's database is, empty for the usual place. Raises SettingsError."""
-    settings = project.settings
-    if settings.database_secret:
-        raise SettingsError(
-            f"amends.yaml: database names the secret {settings.database_secret}, but PostgreSQL is not there yet; "
-            "name a file, or leave the line out"
-        )
-    usual = settings.database == ".amends/amends.db"
-    return "" if usual else f"sqlite:///{project.folder / settings.database}"
-
-
-class Amends:
-    """One project, opened for reading."""
+class Amends(Reading):
+    """One project with its flows; `driver` is who writes."""
 
     def __init__(self, project: Project) -> None:
+        super().__init__(project.folder)
         self.project = project
-        self.clock = MachineClock()
-        self._store: SqlStore | None = None
 
     @classmethod
     def open(cls, folder: Path | None = None) -> Amends:
         """The project of a folder (default: the one around the current folder). Raises NotFound, SettingsError."""
         return cls(Project.around(folder or Path.cwd()))
 
-    @property
-    def store(self) -> SqlStore:
-        """The store, for reading. Raises NotFound while the project has no database, which its first run makes."""
-        if self._store is None:
-            url = database_url(self.project)
-            self._store = open_store(self.project.folder, clock=self.clock, writable=False, url=url)
-        return self._store
-
     def state(self, run: str) -> tuple[Bundle, State]:
-        """A run's bundle and its state as the log says. Raises NotFound."""
+        """A run's bundle and its state as the log says. Raises NotFound, StoreCorrupt, InvalidFlow."""
         state, _ = read_state(self.store, run)
         return restore(state.bundle, self.store.bundle(state.bundle)), state
-
-    def close(self) -> None:
-        """Closes the readers."""
-        if self._store is not None:
-            self._store.close()
 
     @contextlib.asynccontextmanager
     async def driver(self) -> AsyncIterator[Driver]:
@@ -207,7 +182,7 @@ class Amends:
             raise EngineBusy("another process drives this project; stop it first")
         with contextlib.ExitStack() as opened:
             opened.callback(lock.release)
-            url = database_url(self.project)
+            url = database_url(self.folder, self.settings)
             store = open_store(self.project.folder, clock=self.clock, writable=True, lock=lock, url=url)
             opened.callback(store.close)
             if not store.restored:
@@ -258,7 +233,7 @@ class OwnDriver:
         sys.setswitchinterval(SWITCH_INTERVAL)
         async with contextlib.AsyncExitStack() as opened:
             opened.callback(self._lock.release)
-            url = database_url(self._project)
+            url = database_url(self._project.folder, self._project.settings)
             self.store = open_store(self._project.folder, clock=self._clock, writable=True, lock=self._lock, url=url)
             opened.callback(self.store.close)
             if self.store.restored:

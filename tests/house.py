@@ -29,6 +29,7 @@ FLOORS = {
     "runner.engine": 3,
     "runner.people": 4,
     "runner.triggers": 4,
+    "runner.reading": 5,
     "runner.app": 5,
     "runner.cli": 6,
     "runner.web": 6,

@@ -1,8 +1,8 @@
 """The command line: one file for each noun, loaded when it is asked for, so that `amends --help` is quick.
 
-May import everything below; home of typer and rich. Begin with `NOUNS`, then `place` (which project, who, the driver),
-`telling` (a log as lines), `timeline` (a run as a page) and `live` (a run while it goes). `failures` turns errors into
-sentences and exit codes.
+May import everything below; home of typer and rich. Begin with `NOUNS`, then `place` (which project), `watching` (who,
+the driver, a run while it goes), `telling` (a log as lines) and `timeline` (a run as a page). `failures` turns errors
+into sentences and exit codes.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ NOUNS: dict[str, str] = {
     "doctor": "check this computer and this project",
 }
 """Every command and what it is for. The file of a noun is `runner/cli/<noun>.py`, its commands are `COMMANDS` there."""
+
+QUICK: dict[str, str] = {"runs list": "lists.RUNS", "handoffs list": "lists.HANDOFFS"}
+"""Words that only read stand in a file that loads neither flows nor engine, with the name of their commands there."""
 
 OK, FAILED, WRONG, DEFECT, INTERRUPTED = 0, 1, 2, 70, 130
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -10,11 +9,11 @@ from typing import Annotated
 import typer
 
 from runner.cli import OK, WRONG, page, place
-from runner.errors import NotFound, Problem
+from runner.errors import NotFound
 from runner.language.problems import render
-from runner.language.project import YAML, CheckedFlow, Project
+from runner.language.project import YAML, Project
 
-COMMANDS = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+COMMANDS = place.verb()
 
 
 @COMMANDS.command(help="Check one flow (its id or path), or all flows of the project, and the files around them.")
@@ -25,13 +24,19 @@ def check(
     project, wanted = find(path)
     checked = project.check(wanted)
     problems = list(dict.fromkeys((*project.problems(), *(one for flow in checked for one in flow.problems))))
-    errors = [one for one in problems if one.level == "error"]
+    errors, warnings = (sum(one.level == level for one in problems) for level in ("error", "warning"))
     if as_json:
-        page.say_json(
-            {"fit": not errors, "flows": [flow.file for flow in checked], "problems": [asdict(p) for p in problems]}
-        )
-    else:
-        tell(project, checked, problems)
+        files = [flow.file for flow in checked]
+        page.say_json({"fit": not errors, "flows": files, "problems": [asdict(one) for one in problems]})
+        raise typer.Exit(WRONG if errors else OK)
+    texts = {**project.texts, **{flow.file: flow.text for flow in checked}}
+    if problems:
+        page.say(*(render(problem, texts.get(problem.file, "")) for problem in problems), "")
+    counts = [page.counted(count, word) for count, word in ((errors, "error"), (warnings, "warning")) if count]
+    drafts = sum(flow.flow is not None and flow.flow.mode == "draft" for flow in checked)
+    tail = f" ({drafts} in draft mode)" if drafts else ""
+    said = f"{page.counted(len(checked), 'flow')}{tail}: {', '.join(counts) or 'nothing is wrong'}."
+    page.say(said if checked else f"There is no flow in {project.folder}; `amends init` makes a first one.")
     raise typer.Exit(WRONG if errors else OK)
 
 
@@ -46,26 +51,3 @@ def find(path: str) -> tuple[Project, str | None]:
             raise NotFound(f"there is no file {path}")
         return (Project.open(chosen) if chosen else Project.around(given)), str(given.absolute())
     return Project.around(chosen or Path.cwd()), path or None
-
-
-def tell(project: Project, checked: Sequence[CheckedFlow], problems: Sequence[Problem]) -> None:
-    """All problems in the printed style, then one line that sums up."""
-    texts = {**project.texts, **{flow.file: flow.text for flow in checked}}
-    for problem in problems:
-        page.say(render(problem, texts.get(problem.file, "")))
-    errors = sum(problem.level == "error" for problem in problems)
-    warnings = sum(problem.level == "warning" for problem in problems)
-    if problems:
-        page.say("")
-    if not checked:
-        page.say(f"There is no flow in {project.folder}; `amends init` makes a first one.")
-        return
-    flows = "1 flow" if len(checked) == 1 else f"{len(checked)} flows"
-    found = ", ".join(
-        f"{count} {word}{'' if count == 1 else 's'}"
-        for count, word in ((errors, "error"), (warnings, "warning"))
-        if count
-    )
-    drafts = sum(flow.flow is not None and flow.flow.mode == "draft" for flow in checked)
-    tail = f" ({drafts} in draft mode)" if drafts else ""
-    page.say(f"{flows}{tail}: {found or 'nothing is wrong'}.")

@@ -16,7 +16,7 @@ from typing import Any
 
 import typer
 
-from runner.cli import DEFECT, INTERRUPTED, OK, WRONG
+from runner.cli import DEFECT, INTERRUPTED, OK, QUICK, WRONG
 from runner.cli.page import complain
 from runner.cli.place import FOLDER, Interrupted
 from runner.cli.words import bare, plain, sentence
@@ -32,8 +32,8 @@ def guarded(noun: str, words: Sequence[str], folder: Path | None) -> int:
     FOLDER.set(folder)
     logging.basicConfig(level=HEARD, format="amends: %(message)s", handlers=[_Short()])
     try:
-        commands: typer.Typer = importlib.import_module(f"runner.cli.{noun}").COMMANDS
-        command = typer.main.get_command(commands)
+        file, _, name = QUICK.get(" ".join((noun, *words[:1])), f"{noun}.COMMANDS").partition(".")
+        command = typer.main.get_command(getattr(importlib.import_module(f"runner.cli.{file}"), name))
         asked = list(words) or (["--help"] if hasattr(command, "commands") else [])
         answer = command.main(args=asked, prog_name=f"amends {noun}", standalone_mode=False)
         return answer if isinstance(answer, int) else OK

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from runner.cli import page
+from runner.cli import page, place
 from runner.errors import NotPossible
 from runner.settings import project_name
 
-COMMANDS = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+COMMANDS = place.verb()
 
 AMENDS = """\
 project: {project}

@@ -8,18 +8,19 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 from zoneinfo import ZoneInfo
 
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from runner.cli.telling import Sign
 from runner.clock import DAY, HOUR, MINUTE, SECOND
 from runner.contract import Json
 from runner.language.zones import zone_fault
 
 WIDEST = 110
+Sign = Literal["done", "failed", "unknown", "good", "person", "note", "wait"]
 
 SIGNS: Mapping[Sign, tuple[str, str, str]] = {
     "done": ("✓", "+", "green"),
@@ -70,12 +71,11 @@ def grid(widths: Sequence[int | None]) -> Table:
     return table
 
 
-def listed(heads: Sequence[str], rows: Iterable[Sequence[str | Text]], *, fixed: Iterable[int] = ()) -> Table:
+def listed(heads: Sequence[str], rows: Iterable[Sequence[str]], *, fixed: Sequence[int] = ()) -> Table:
     """A list with a heading; the columns numbered in `fixed` are never cut."""
-    kept = set(fixed)
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for number, head in enumerate(heads):
-        table.add_column(head, overflow="fold", no_wrap=number in kept)
+        table.add_column(head, overflow="fold", no_wrap=number in fixed)
     for row in rows:
         table.add_row(*row)
     return table
@@ -139,6 +139,11 @@ def offsets(times: Iterable[int], zone: str) -> str:
 def left(ms: int) -> str:
     """What is left of a wait: in 3 s; now."""
     return f"in {span(-(-ms // SECOND) * SECOND)}" if ms > 0 else "now"
+
+
+def counted(count: int, word: str) -> str:
+    """1 flow; 2 flows."""
+    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def span(ms: int) -> str:

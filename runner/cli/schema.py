@@ -7,24 +7,19 @@ from typing import Annotated
 
 import typer
 
-from runner.cli import page, place
+from runner.cli import page, place, watching
 from runner.errors import NotPossible
 from runner.language.schema import write_schemas
 
 COMMANDS = place.noun("The JSON Schemas that editors use.")
 
 
-@COMMANDS.callback()
-def _schema() -> None:
-    """Keeps `write` a word of its own while it is the only one."""
-
-
 @COMMANDS.command(help="Write the schemas of flows, connectors and the project's files into a folder.")
 def write(
     to: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="Default: schemas/ of the project.")] = None,
 ) -> None:
-    with place.opened() as amends:
-        folder = to or amends.project.folder / "schemas"
+    with watching.opened() as amends:
+        folder = to or amends.folder / "schemas"
         try:
             files = write_schemas(folder, amends.project.kinds)
         except OSError as error:

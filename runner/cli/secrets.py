@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import typer
 
-from runner.cli import FAILED, OK, page, place
+from runner.cli import FAILED, OK, page, place, watching
 from runner.contract import Json
 from runner.errors import SecretMissing
 from runner.language.project import Project
@@ -24,40 +24,37 @@ class Needed:
     used_by: tuple[str, ...]
     fault: str
 
+    def json(self) -> dict[str, Json]:
+        """The same for machines."""
+        return {"name": self.name, "named_by": list(self.used_by), "is_set": not self.fault, "fault": self.fault}
+
 
 @COMMANDS.command("list", help="List the secrets that connections name, and those that stand in .env unused.")
 def list_(as_json: place.AsJson = False) -> None:
-    with place.opened() as amends:
+    with watching.opened() as amends:
         found = needed(amends.project)
-        unused = sorted(set(Secrets(amends.project.folder).known()) - {each.name for each in found})
-        if as_json:
-            page.say_json({"needed": [_as_json(each) for each in found], "unused": unused})
-            return
-        rows = [(each.name, ", ".join(each.used_by), "set" if not each.fault else "MISSING") for each in found]
-        rows += [(name, "nothing names it", "set") for name in unused]
-        if not rows:
-            page.say("No connection names a secret.")
-            return
+        unused = sorted(set(Secrets(amends.folder).known()) - {each.name for each in found})
+    if as_json:
+        page.say_json({"needed": [each.json() for each in found], "unused": unused})
+        return
+    rows = [(each.name, ", ".join(each.used_by), "MISSING" if each.fault else "set") for each in found]
+    rows += [(name, "nothing names it", "set") for name in unused]
+    if rows:
         page.show(page.listed(("secret", "named by", ""), rows, fixed=(0,)))
+    else:
+        page.say("No connection names a secret.")
 
 
 @COMMANDS.command(help="Say which secrets cannot be used, and why; exit code 1 where there are any.")
 def check(as_json: place.AsJson = False) -> None:
-    with place.opened() as amends:
+    with watching.opened() as amends:
         found = needed(amends.project)
-        faults = [each for each in found if each.fault]
-        if as_json:
-            page.say_json([_as_json(each) for each in found])
-        else:
-            for each in faults:
-                page.say(f"{each.name} (named by {', '.join(each.used_by)}): {each.fault}.")
-            if not faults:
-                page.say(f"{len(found)} secret{'' if len(found) == 1 else 's'} named, none is missing.")
-        raise typer.Exit(FAILED if faults else OK)
-
-
-def _as_json(each: Needed) -> dict[str, Json]:
-    return {"name": each.name, "named_by": list(each.used_by), "is_set": not each.fault, "fault": each.fault}
+    faults = [f"{each.name} (named by {', '.join(each.used_by)}): {each.fault}." for each in found if each.fault]
+    if as_json:
+        page.say_json([each.json() for each in found])
+    else:
+        page.say(*(faults or [f"{page.counted(len(found), 'secret')} named, none is missing."]))
+    raise typer.Exit(FAILED if faults else OK)
 
 
 def needed(project: Project) -> list[Needed]:
@@ -80,12 +77,8 @@ def _fault(secrets: Secrets, name: str) -> str:
 
 def named_in(value: Json) -> Iterator[str]:
     """The secrets that a setting names: `{ secret: NAME }`, at any depth."""
-    if isinstance(value, Mapping):
-        if list(value) == ["secret"]:
-            yield str(value["secret"])
-            return
-        for inner in value.values():
-            yield from named_in(inner)
-    elif isinstance(value, list):
-        for inner in value:
+    if isinstance(value, Mapping) and list(value) == ["secret"]:
+        yield str(value["secret"])
+    elif isinstance(value, Mapping | list):
+        for inner in value.values() if isinstance(value, Mapping) else value:
             yield from named_in(inner)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from runner.cli import page, words
-from runner.cli.telling import Line, tell
+from runner.cli.lists import view_json
+from runner.cli.telling import Line, action_title
 from runner.clock import iso, shown
 from runner.contract import Json
 from runner.core.state import HandOff, State
 from runner.core.status import standing_of
 from runner.language.bundle import Bundle
-from runner.people.operations import choices_of, possible
-from runner.store.facts import EffectView, LogRow, RunView
+from runner.language.flow import Step
+from runner.people.operations import choices_of, fields_needed, possible
+from runner.store.facts import EffectView, RunView
 
-DRAFT = "DRAFT: nothing was sent"
 LABEL = 23
 NARROW = 80
 STEP = 14
@@ -27,37 +28,50 @@ ENDED_WELL = ("succeeded", "drafted")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Story:
-    """Everything there is to tell of one run. `now` is ms since the epoch, `zone` the reader's."""
+    """Everything there is to tell of one run: `lines` are what happened, `asking` the calls that have no answer yet.
+
+    `now` is ms since the epoch, `zone` the reader's.
+    """
 
     view: RunView
     bundle: Bundle
     state: State
     lines: tuple[Line, ...]
+    asking: tuple[Line, ...]
     effects: tuple[EffectView, ...]
     zone: str
     now: int
 
     @property
-    def is_draft(self) -> bool:
-        """Nothing of it leaves."""
-        return self.view.mode == "draft"
+    def is_asked(self) -> bool:
+        """A person is asked something."""
+        return bool(self.state.open_handoffs) and not self.state.has_ended
 
+    @property
+    def status(self) -> Text:
+        """The status in words and in its colour, with what is waited for."""
+        return Text(status_line(self), style=_STYLES.get(self.view.status, ""))
 
-def story_of(
-    view: RunView, bundle: Bundle, state: State, rows: Sequence[LogRow], effects: Sequence[EffectView], *, zone: str,
-    now: int,
-) -> Story:  # fmt: skip
-    """Puts a story together out of what the store says."""
-    return Story(
-        view=view, bundle=bundle, state=state, lines=tell(bundle, rows), effects=tuple(effects), zone=zone, now=now
-    )
+    def with_effect(self, *dispositions: str) -> list[str]:
+        """The effects of which this has become, as `step (id)`."""
+        return [
+            f"{effect.path} ({words.shown_id(effect.external_id)})" if effect.external_id else effect.path
+            for effect in self.effects
+            if effect.disposition in dispositions
+        ]
+
+    @property
+    def unknown(self) -> list[str]:
+        """Steps whose effect nobody knows."""
+        calls = self.state.calls.items()
+        return list(dict.fromkeys(name[0] for name, call in calls if name[1] == "do" and call.is_unsettled))
 
 
 def full(story: Story, out: Console) -> RenderableType:
     """The whole page: head, timeline, effects, what stands, what can be done."""
-    parts: list[RenderableType] = [head(story), Text()]
-    parts.append(Text(f"What happened ({_when(story)})", style="bold"))
-    parts.append(timeline(story, out))
+    start = story.view.started_at
+    when = f"{page.moment(start, story.zone):%Y-%m-%d}, times {page.offset(start, story.zone)}"
+    parts = [head(story), Text(), Text(f"What happened ({when})", style="bold"), timeline(story, out)]
     if story.effects:
         parts += [Text(), Text("What was done outside, and what has become of it", style="bold"), effects(story)]
     return Group(*parts, *ending(story))
@@ -65,8 +79,7 @@ def full(story: Story, out: Console) -> RenderableType:
 
 def brief(story: Story, out: Console) -> RenderableType:
     """What is shown when a run that was watched has come to rest."""
-    status = Text(f"Run {story.view.run} ", style="bold") + Text(status_line(story), style=style_of(story))
-    return Group(status, timeline(story, out), *ending(story))
+    return Group(Text(f"Run {story.view.run} ", style="bold") + story.status, timeline(story, out), *ending(story))
 
 
 # --- head ------------------------------------------------------------------------------------------------------------
@@ -74,33 +87,30 @@ def brief(story: Story, out: Console) -> RenderableType:
 
 def head(story: Story) -> RenderableType:
     """Which run this is, how it stands and whose it is."""
-    view = story.view
+    view, zone = story.view, story.zone
     table = page.grid((8, None))
     table.add_row("Run", Text(view.run, style="bold"))
-    table.add_row("Flow", f"{view.flow}: {words.plain(view.title)}" + (" (draft)" if story.is_draft else ""))
-    table.add_row("Status", Text(status_line(story), style=style_of(story)))
+    table.add_row("Flow", f"{view.flow}: {words.plain(view.title)}" + (" (draft)" if view.mode == "draft" else ""))
+    table.add_row("Status", story.status)
     if view.summary and view.status not in ENDED_WELL:
         table.add_row("Why", words.sentence(view.summary))
-    table.add_row("Started", f"{shown(view.started_at, story.zone)}{_by(story)}")
+    by = f", by {words.plain(view.starter)}" if view.starter else ""
+    table.add_row("Started", f"{shown(view.started_at, zone)}{by}")
     if view.ended_at is not None:
-        took = page.span(view.ended_at - view.started_at)
-        table.add_row("Ended", f"{shown(view.ended_at, story.zone)}, after {took}")
+        table.add_row("Ended", f"{shown(view.ended_at, zone)}, after {page.span(view.ended_at - view.started_at)}")
     if view.run_key and view.run_key != view.run:
         again = f" (run again, {view.rerun})" if view.rerun else ""
         table.add_row("Key", f"{words.plain(view.run_key)}{again}")
     if view.record:
         held = "; other runs on it wait until this one is settled" if story.state.holds_record else ""
         table.add_row("Record", f"{words.plain(view.record)}{held}")
-    table.add_row("Owner", words.who(view.owner))
+    starter = " (whoever started it from the terminal)" if view.owner == "person:me" else ""
+    table.add_row("Owner", f"{words.plain(view.owner)}{starter}")
     if view.continues:
         table.add_row("After", f"it cleans up after run {view.continues}")
     if story.state.outputs:
-        table.add_row("Result", ", ".join(f"{k}: {words.quoted(v)}" for k, v in story.state.outputs.items()))
+        table.add_row("Result", ", ".join(f"{k}: {words.plain(v)}" for k, v in story.state.outputs.items()))
     return table
-
-
-def _by(story: Story) -> str:
-    return f", by {words.plain(story.view.starter)}" if story.view.starter else ""
 
 
 def status_line(story: Story) -> str:
@@ -131,29 +141,28 @@ _STYLES = {
 }  # fmt: skip
 
 
-def style_of(story: Story) -> str:
-    return _STYLES.get(story.view.status, "")
-
-
 # --- timeline --------------------------------------------------------------------------------------------------------
 
 
-def _when(story: Story) -> str:
-    start = story.view.started_at
-    return f"{page.moment(start, story.zone):%Y-%m-%d}, times {page.offset(start, story.zone)}"
-
-
-def timeline(story: Story, out: Console) -> RenderableType:
-    """What happened, one line for each thing."""
+def timeline(story: Story, out: Console, *, ahead: bool = False) -> RenderableType:
+    """What happened, one line for each thing. With `ahead` the steps still to come follow, cut to fit the terminal."""
     clock = Clock(story)
-    longest = max((len(line.step) for line in story.lines), default=0)
-    table = page.grid((clock.width, 1, min(longest, STEP), None)) if longest else page.grid((clock.width, 1, 0, None))
-    for line in story.lines:
-        table.add_row(Text(clock.time(line.at), style="dim"), page.sign(line.sign, out), line.step, clock.text(line))
+    lines = [(clock.time(line.at), line.sign, line.step, clock.text(line)) for line in (*story.lines, *story.asking)]
+    if ahead:
+        todo = [] if story.state.root.closed else story.bundle.flow.every_step()
+        lines += [("", "note", s.id, _what(story.bundle, s)) for s in todo if s.id not in story.state.steps]
+        lines = lines[-max(out.height - 3, 5) :]
+    longest = min(max((len(step) for _, _, step, _ in lines), default=0), STEP)
+    table = page.grid((clock.width, 1, longest, None))
+    for at, sign, step, text in lines:
+        shown_text = Text(text, "" if at else "dim", no_wrap=ahead, overflow="ellipsis" if ahead else "fold")
+        table.add_row(Text(at, style="dim"), page.sign(sign, out), step, shown_text)
     return table
 
 
-_FOLLOWS = {"goes on": "goes on", "tried again": "is tried again", "looked up": "is looked up"}
+def _what(bundle: Bundle, step: Step) -> str:
+    other = {"wait": "Waits", "hand_off": "Hands over to a person"}
+    return action_title(bundle.actions, step.action) if step.action else other.get(step.verb, step.verb)
 
 
 class Clock:
@@ -164,9 +173,8 @@ class Clock:
         times = [story.view.started_at, *(line.at for line in story.lines)]
         times += [line.until for line in story.lines if line.until is not None]
         days = {page.moment(at, story.zone).date() for at in times}
-        offsets = {page.offset(at, story.zone) for at in times}
         self._form = "%H:%M:%S" if len(days) == 1 else "%m-%d %H:%M:%S"
-        self._has_offset = len(offsets) > 1
+        self._has_offset = len({page.offset(at, story.zone) for at in times}) > 1
         self.width = len(self.time(story.view.started_at))
 
     def time(self, at: int) -> str:
@@ -176,7 +184,7 @@ class Clock:
 
     def text(self, line: Line) -> str:
         """A line's text, with what follows when a running timer fires."""
-        return line.text if line.until is None else f"{line.text} It {_FOLLOWS[line.then]} at {self.time(line.until)}."
+        return line.text if line.until is None else f"{line.text} It {line.then} at {self.time(line.until)}."
 
 
 # --- effects ---------------------------------------------------------------------------------------------------------
@@ -202,109 +210,118 @@ def became(story: Story, effect: EffectView) -> str:
     return f"{words.DISPOSITION.get(effect.disposition, effect.disposition)}{note}"
 
 
-def standing(story: Story) -> list[str]:
-    """What stands outside, as `step (id)`."""
-    return _named(story, "pending", "stands")
-
-
-def in_hand(story: Story) -> list[str]:
-    """What a person has settled or taken over."""
-    return _named(story, "by_hand")
-
-
-def _named(story: Story, *dispositions: str) -> list[str]:
-    return [
-        f"{effect.path} ({words.shown_id(effect.external_id)})" if effect.external_id else effect.path
-        for effect in story.effects
-        if effect.disposition in dispositions
-    ]
-
-
-def unknown(state: State) -> list[str]:
-    """Steps whose effect nobody knows."""
-    return list(dict.fromkeys(name[0] for name, call in state.calls.items() if name[1] == "do" and call.is_unsettled))
-
-
 # --- what can be done ------------------------------------------------------------------------------------------------
 
 
 def ending(story: Story) -> Iterator[RenderableType]:
     """What stands, what is not known, what can be done now; a draft says so last of all."""
-    status = story.view.status
-    if status not in (*ENDED_WELL, "failed", "compensated"):
-        stands, by_hand, doubts = standing(story), in_hand(story), unknown(story.state)
+    if story.view.status not in (*ENDED_WELL, "failed", "compensated"):
+        stands, by_hand = story.with_effect("pending", "stands"), story.with_effect("by_hand")
         yield Text()
         if by_hand:
             yield Text(f"By hand:    {', '.join(by_hand)}.")
         if stands or not by_hand:
             yield Text(f"Stands now: {', '.join(stands) or 'nothing'}.")
-        if doubts:
-            yield Text(f"Not known:  {', '.join(doubts)}.", style="yellow")
-    for handoff in story.state.open_handoffs if is_asked(story) else ():
+        if story.unknown:
+            yield Text(f"Not known:  {', '.join(story.unknown)}.", style="yellow")
+    for handoff in story.state.open_handoffs if story.is_asked else ():
         yield Text()
         yield from question(story, handoff)
-    yield from _further(story)
-    if story.is_draft:
+    if orders := further(story):
         yield Text()
-        yield Text(DRAFT, style="bold")
+        yield Text("You can also" if story.is_asked else "You can", style="bold")
+        yield from (typed(choice, command) for choice, command in orders.items())
+    if story.view.mode == "draft":
+        yield Text()
+        yield Text("DRAFT: nothing was sent", style="bold")
 
 
 def question(story: Story, handoff: HandOff) -> Iterator[RenderableType]:
     """One open question, what is known about it, and what to type for each answer."""
     seen = f", seen by {words.plain(handoff.acknowledged_by)}" if handoff.acknowledged_by else ""
-    yield Text(f"{handoff.id}  {words.asks(handoff)}", style="bold")
+    yield Text(f"{handoff.id}  {asks(handoff)}", style="bold")
     table = page.grid((6, None))
     table.add_row("  For", f"{words.plain(handoff.owner)}, since {shown(handoff.opened_at, story.zone)}{seen}")
-    if handoff.summary and handoff.kind != "step":
-        table.add_row("  Why", words.sentence(handoff.summary))
     step = story.bundle.steps.get(handoff.step)
-    if step is not None and step.rule:
-        table.add_row("  Rule", words.sentence(step.rule))
-    if handoff.say:
-        table.add_row("  Note", words.sentence(handoff.say))
+    known = {
+        "  Why": handoff.summary if handoff.kind != "step" else "",
+        "  Rule": step.rule if step is not None else "",
+        "  Note": handoff.say,
+    }
+    for label, text in known.items():
+        if text:
+            table.add_row(label, words.sentence(text))
     for name, value in handoff.show.items():
-        table.add_row("", f"{name}: {words.quoted(value)}")
+        table.add_row("", f"{name}: {words.plain(value)}")
     yield table
-    for choice in choices_of(story.state, handoff):
-        yield typed(words.OFFERED.get(choice, choice), words.command_of(story.bundle, story.state, choice, handoff))
+    yield from (typed(choice, command) for choice, command in answers(story, handoff).items())
 
 
-def typed(label: str, command: str) -> Text:
+def asks(handoff: HandOff) -> str:
+    """The question of a hand-off in one sentence."""
+    about = f"step {handoff.step}" if handoff.step else "the run"
+    texts = {
+        "unknown": f"Did {about} happen?",
+        "several": f"Which record is the one of {about}?",
+        "failure": f"What is to follow the failure of {about}?",
+        "step": "The flow stops here and asks how to go on.",
+        "compensation": f"Please make {about} good by hand.",
+        "compensation_failed": f"{about.capitalize()} could not be made good. What now?",
+        "compensation_unknown": f"Did the compensation of {about} happen?",
+        "request": f"The compensation of {about} could not be put together. What now?",
+    }
+    return texts.get(handoff.kind, f"Please look at {about}.")
+
+
+def typed(choice: str, command: str) -> Text:
     """A choice and what to type for it; a command is never broken."""
+    label = words.CHOICES.get(choice, (choice,))[0]
     narrow = len(label) <= LABEL and len(command) + LABEL + 3 <= NARROW
     text = f"  {label:<{LABEL}} {command}" if narrow else f"  {label}\n    {command}"
     return Text(text, no_wrap=True, overflow="ignore")
 
 
-def _further(story: Story) -> Iterator[RenderableType]:
-    choices = further(story)
-    if not choices:
-        return
-    yield Text()
-    yield Text("You can also" if is_asked(story) else "You can", style="bold")
-    for choice in choices:
-        yield typed(words.OFFERED[choice], words.command_of(story.bundle, story.state, choice))
-
-
-def is_asked(story: Story) -> bool:
-    """A person is asked something."""
-    return bool(story.state.open_handoffs) and not story.state.has_ended
-
-
-def further(story: Story) -> list[str]:
-    """The orders that fit beside the answers to open questions."""
-    status = story.view.status
+def further(story: Story) -> dict[str, str]:
+    """The orders that fit beside the answers to open questions, and what to type for each."""
+    status, run = story.view.status, story.view.run
     if status in ("failed", "compensated"):
-        return ["rerun"]
-    if status == "stopped":
-        return ["compensate", "take_over"] if standing(story) else ["rerun"]
-    if story.state.has_ended:
-        return []
-    fitting = possible(story.bundle, story.state)
-    idle = {"pause"} if is_asked(story) else set()
-    if "compensate" in fitting:
-        idle.add("stop_compensate")
-    return [choice for choice in fitting if choice in words.ORDERS and choice not in idle]
+        fitting = ["rerun"]
+    elif status == "stopped":
+        fitting = ["compensate", "take_over"] if story.with_effect("pending", "stands") else ["rerun"]
+    elif story.state.has_ended:
+        fitting = []
+    else:
+        orders = possible(story.bundle, story.state)
+        wanted = {"resume", "stop"} if story.is_asked else {"resume", "pause", "stop"}
+        wanted |= set() if "compensate" in orders else {"stop_compensate"}
+        fitting = [each for each in orders if each in wanted]
+    wordings = {"stop_compensate": f"stop {run} --compensate", "take_over": f"take-over {run}"}
+    return {choice: f"amends runs {wordings.get(choice, f'{choice} {run}')}" for choice in fitting}
+
+
+def answers(story: Story, handoff: HandOff) -> dict[str, str]:
+    """The answers to a question, and what to type for each. With more than one open question the command names it."""
+    state = story.state
+    run, step, kind = state.run, handoff.step, handoff.purpose
+    needed = fields_needed(story.bundle, step) if "happened" in handoff.choices and kind in ("do", "find") else ()
+    wordings = {
+        "happened": " ".join([f"settle {run} {step} --happened", *(f"{name}=…" for name in needed)]),
+        "did_not": f"settle {run} {step} --did-not",
+    }
+    if step:
+        wordings |= {"retry": f"retry {run} {step}", "skip": f'skip {run} {step} --reason "…"'}
+    for choice, order in (("compensate", "compensate"), ("take_over", "take-over")):
+        if sum(choice in choices_of(state, each) for each in state.open_handoffs) == 1:
+            wordings[choice] = f"{order} {run}"
+    return {
+        choice: f"amends runs {wordings[choice]}" if choice in wordings else _resolve(run, handoff.id, choice)
+        for choice in choices_of(state, handoff)
+    }
+
+
+def _resolve(run: str, handoff: str, choice: str) -> str:
+    reason = ' --reason "…"' if choice in ("done", "stands", "skip") else ""
+    return f"amends handoffs resolve {run} {handoff} {choice}{reason}"
 
 
 # --- the same for machines -------------------------------------------------------------------------------------------
@@ -320,35 +337,20 @@ def as_json(story: Story) -> dict[str, Json]:
             for line in story.lines
         ],
         "effects": [{**asdict(effect), "became": became(story, effect)} for effect in story.effects],
-        "unknown": list(unknown(story.state)),
-        "questions": [question_json(story, each) for each in story.state.open_handoffs if is_asked(story)],
-        "can_do": {choice: words.command_of(story.bundle, story.state, choice) for choice in further(story)},
+        "unknown": story.unknown,
+        "questions": [question_json(story, each) for each in story.state.open_handoffs if story.is_asked],
+        "can_do": further(story),
     }
 
 
-def question_json(story: Story, handoff: HandOff) -> dict[str, Json]:
+def question_json(story: Story, handoff: HandOff) -> Mapping[str, Json]:
     """One open question as JSON, with the command for each choice."""
+    own = ("step", "kind", "owner", "acknowledged_by", "summary", "say")
     return {
         "handoff": handoff.id,
-        "step": handoff.step,
-        "kind": handoff.kind,
-        "owner": handoff.owner,
+        **{name: getattr(handoff, name) for name in own},
         "opened_at": iso(handoff.opened_at, story.zone),
-        "acknowledged_by": handoff.acknowledged_by,
-        "question": words.asks(handoff),
-        "summary": handoff.summary,
-        "say": handoff.say,
+        "question": asks(handoff),
         "show": dict(handoff.show),
-        "choices": {
-            choice: words.command_of(story.bundle, story.state, choice, handoff)
-            for choice in choices_of(story.state, handoff)
-        },
+        "choices": answers(story, handoff),
     }
-
-
-def view_json(view: RunView, zone: str) -> dict[str, Json]:
-    """A run as lists show it, with ISO times."""
-    found: dict[str, Json] = asdict(view)
-    for name in ("started_at", "updated_at", "ended_at", "wake_at"):
-        found[name] = iso(found[name], zone) if found[name] is not None else None
-    return found

@@ -105,6 +105,12 @@ class Views:
         with self._read() as connection:
             return int(connection.execute(select(meta.c.fence)).scalar_one())
 
+    def database(self) -> tuple[str, str]:
+        """(the version of SQLite, the journal's mode: `wal`), as the open database says."""
+        with self._read() as connection:
+            version = connection.exec_driver_sql("SELECT sqlite_version()").scalar_one()
+            return version, connection.exec_driver_sql("PRAGMA journal_mode").scalar_one()
+
     def site_holds(self) -> Mapping[str, str]:
         """`connection:crm` / `flow:signup` -> who holds it."""
         with self._read() as connection:

@@ -10,7 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from runner.cli.timeline import Story, story_of
+from runner.cli.telling import tell
+from runner.cli.timeline import Story
 from runner.contract import Action, Connector, Json, Outcome, Purpose, Request
 from runner.core import events as e
 from runner.core.fold import fold
@@ -85,9 +86,11 @@ class Play:
 
     def story(self, zone: str = "UTC") -> Story:
         """The run as the doors tell it."""
-        return story_of(
-            self.view(), self.bundle, self.state, self.rows, self.effects(), zone=zone, now=max(self.now, self.state.at)
-        )
+        lines, asking = tell(self.bundle, self.rows)
+        return Story(
+            view=self.view(), bundle=self.bundle, state=self.state, lines=lines, asking=asking,
+            effects=tuple(self.effects()), zone=zone, now=max(self.now, self.state.at),
+        )  # fmt: skip
 
     def _turn(self) -> bool:
         turn = advance(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import signal
@@ -15,10 +16,12 @@ from pathlib import Path
 
 import pytest
 import typer
+from rich.console import Console
 
-from runner.cli import NOUNS, run_command
+from runner.cli import NOUNS, page, run_command
 from runner.cli.failures import guarded
-from runner.cli.run import code_of
+from runner.cli.lists import run_lines
+from runner.cli.watching import code_of
 from runner.cli.words import STATUS
 from tests.cli.scripted import Play, bundle_of
 from tests.cli.terminal import LIMIT, PROGRAM, Running, Terminal, amends, environment
@@ -71,6 +74,8 @@ steps:
     with: { collection: notes, text: "${{ steps.old.text }}" }
     compensate: cancel
 """
+
+PEOPLE = "people:\n  tom: { name: Tom, mail: tom@example.test }\n"
 
 
 @pytest.fixture
@@ -267,6 +272,17 @@ def test_a_run_that_asks_a_person_and_its_answers(terminal: Terminal) -> None:
     assert f"Look at one: amends handoffs show {run} h1\n" in listed.out
     assert json.loads(terminal.type("handoffs", "list", "--json").out)[0]["choices"] == ["go_on", "compensate", "close"]
     assert "Is note 7 right?" in terminal.type("handoffs", "show", run[:10]).out
+    nobody = terminal.type("handoffs", "ack", run, "--by", "person:tom")
+    assert (nobody.code, nobody.err) == (
+        2,
+        'amends: "person:tom" is nobody: there is no people.yaml, so person:me is the only name (--by)\n',
+    )
+    (terminal.folder / "people.yaml").write_text(PEOPLE, encoding="utf-8")
+    nobody = terminal.type("handoffs", "ack", run, "--by", "person:tmo")
+    assert (nobody.code, nobody.err) == (
+        2,
+        'amends: there is nobody "person:tmo" in people.yaml (--by); did you mean "person:tom"?\n',
+    )
     seen = terminal.type("handoffs", "ack", run, "--by", "person:tom")
     assert (seen.code, "person:tom has seen h1." in seen.out) == (0, True)
     assert "(seen)" in terminal.type("handoffs", "list").out
@@ -517,3 +533,69 @@ def test_every_status_has_its_exit_code() -> None:
     assert set(expected) == set(STATUS)
     assert {status: code_of(replace(play, status=status, wake_at=None)) for status in STATUS} == expected
     assert code_of(replace(play, status="waiting", wake_at=1)) == 0
+
+
+# --- what a list, a start and a page say -----------------------------------------------------------------------------
+
+
+def test_a_list_of_runs_is_readable_at_80_columns_with_japanese_text() -> None:
+    play = Play(bundle=bundle_of(), mode="draft").run().view()
+    summary = "カードが拒否されました。別のカードでもう一度お試しください。それでもだめなら、担当者にお知らせください。"
+    views = [
+        replace(play, run="260829-k3x9m2qa", flow="signup_to_paid_for_everybody", status="failed", summary=summary),
+        replace(play, run="260829-aaaaaaaa", flow="small", status="needs_person", needs="team:財務", at_step="支払い"),
+    ]
+    kept = io.StringIO()
+    out = Console(file=kept, width=80, color_system=None, markup=False)
+    page.show(*run_lines(views, "Asia/Tokyo"), out=out)
+    assert (
+        kept.getvalue()
+        == """\
+run              flow                    status                started (+09:00)
+260829-k3x9m2qa  signup_to_paid_for_ev…  failed (draft)        2026-08-29 19:40
+                 カードが拒否されました。別のカードでもう一度お試しください。そ
+                 れでもだめなら、担当者にお知らせください。
+260829-aaaaaaaa  small                   needs_person (draft)  2026-08-29 19:40
+                 team:財務: 支払い
+"""
+    )
+
+
+def test_what_the_check_warns_of_is_said_once_before_the_run(terminal: Terminal) -> None:
+    said = terminal.type("run", "failing", "--key", "W-1", "-i", "id=none")
+    warnings = [line for line in said.err.splitlines() if " warning " in line]
+    checked = json.loads(terminal.type("check", "failing", "--json").out)["problems"]
+    assert len(warnings) == sum(each["level"] == "warning" for each in checked)
+    assert said.err.splitlines() == warnings
+
+
+def test_a_run_whose_flow_can_no_longer_be_read_says_so_in_one_sentence(terminal: Terminal) -> None:
+    run = run_id(terminal.type("run", "asking", "-i", "number=70").out)
+    database = sqlite3.connect(terminal.folder / ".amends" / "amends.db")
+    with database:
+        database.execute("UPDATE texts SET content = 'nonsense' WHERE content LIKE 'flow: asking%'")
+    database.close()
+    for noun in ("runs", "handoffs"):
+        said = amends(noun, "show", run, folder=terminal.folder)
+        assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
+        assert said.err.startswith(f"amends: the flow that run {run} (asking, needs_person) began with can no longer ")
+        assert f"`amends log export {run}`" in said.err
+    assert run in terminal.type("runs", "list").out
+
+
+LIGHT = """
+import sys
+from runner.cli import run_command
+code = run_command(["--project", sys.argv[1], *sys.argv[2:]])
+loaded = {name for name in sys.modules if name.startswith(("runner.engine", "runner.language.project", "connectors"))}
+print(code, sorted(loaded), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("typed", ["runs list", "handoffs list", "log verify"])
+def test_what_only_reads_loads_neither_flows_nor_engine(typed: str, terminal: Terminal) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LIGHT, str(terminal.folder), *typed.split()], env=environment(), capture_output=True,
+        text=True, timeout=LIMIT,
+    )  # fmt: skip
+    assert done.stderr == "0 []\n"

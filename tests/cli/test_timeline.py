@@ -20,9 +20,10 @@ import typer
 from rich.console import Console
 
 from runner.cli import page
-from runner.cli.live import Watcher, step_list
 from runner.cli.timeline import Story, as_json, brief, full, timeline
+from runner.cli.watching import Watcher, under_way
 from runner.contract import canonical
+from runner.core import events as e
 from runner.core.fold import fold_all
 from runner.people.operations import Order
 from tests.cli.scripted import INPUTS, START, Play, bundle_of, found, not_sent, refused, unknown
@@ -167,64 +168,76 @@ def test_no_page_is_held_that_no_play_makes() -> None:
 
 # --- while it goes ----------------------------------------------------------------------------------------------------
 
+
+def until(play: Play, rows: int) -> Story:
+    """The story after that many rows of the log."""
+    state = fold_all(row.event for row in play.rows[:rows] if row.event is not None)
+    part = Play(bundle=play.bundle, state=state, now=play.rows[rows - 1].at)
+    part.rows = play.rows[:rows]
+    return part.story()
+
+
 LIVE = {
-    "succeeded": """\
-Run 260829-k3x9m2qa succeeded: the flow came to its end
-✓  plan     Reads a plan with its price     done
-✓  contact  Makes a contact                 done, C-1
-✓  task     Makes a to-do for one of us     done, C-2
-✓  welcome  Sends a mail                    done, S-1
-✓  paid     Takes a payment                 done, M-1
+    "asking": """\
+Run 260829-k3x9m2qa running
+10:40:00  ✓  plan     Reads a plan with its price: read.
+10:40:00  …  contact  Makes a contact …
+          ·  task     Makes a to-do for one of us
+          ·  welcome  Sends a mail
+          ·  paid     Takes a payment
 """,
     "retrying": """\
 Run 260829-k3x9m2qa waiting
-✓  plan     Reads a plan with its price     done
-✓  contact  Makes a contact                 done, C-1
-…  task     Makes a to-do for one of us     asked again in 1 s: The service answered 503
-·  welcome  Sends a mail
-·  paid     Takes a payment
-""",
-    "compensation_failed": """\
-Run 260829-k3x9m2qa needs a person: it rests until somebody answers
-✓  plan     Reads a plan with its price     done
-✓  contact  Makes a contact                 done, C-1
-✓  task     Makes a to-do for one of us     done, C-2
-✓  welcome  Sends a mail                    done, S-1
-✗  paid     Takes a payment                 failed: The card was declined
-↩  welcome  Sends a mail                    corrected, S-2
-!  task     Closes a to-do                  person:me is asked (h1)
-↩  contact  Changes fields of a contact     marked, U-1
+10:40:00  ✓  plan     Reads a plan with its price: read.
+10:40:00  ✓  contact  Makes a contact: done, C-1.
+10:40:00  …  task     Makes a to-do for one of us: not available. The service answered 503. It is t…
+          ·  welcome  Sends a mail
+          ·  paid     Takes a payment
 """,
     "waiting": """\
 Run 260829-k3x9m2qa waiting
-✓  order    Makes a to-do for one of us     done, C-1
-·  label    Makes a to-do for one of us     left out
-…  night    Waits                           goes on in 14 h
-·  look     Hands over to a person
-·  pick_up  Makes a to-do for one of us
+08-29 10:40:00  ✓  order    Makes a to-do for one of us: done, C-1.
+08-29 10:40:00  ·  label    Left out: its condition said no.
+08-29 10:40:00  …  night    Waits. It goes on at 08-30 00:40:00.
+                ·  look     Hands over to a person
+                ·  pick_up  Makes a to-do for one of us
 """,
 }
 
 
+def asking() -> Story:
+    play = PLAYS["succeeded"]()
+    call = ("contact", "do", 0)
+    return until(
+        play, next(row.seq for row in play.rows if isinstance(row.event, e.CallIntended) and row.event.call == call)
+    )
+
+
 @pytest.mark.parametrize("name", LIVE)
-def test_the_list_of_steps_while_a_run_goes(name: str) -> None:
-    story = PLAYS[name]().story()
+def test_a_run_while_it_goes(name: str) -> None:
+    story = asking() if name == "asking" else PLAYS[name]().story()
     out = console()
     out.width = 100
-    page.show(step_list(story, out, story.now), out=out)
+    page.show(under_way(story, out), out=out)
     out.file.flush()
     assert out.file.buffer.getvalue().decode() == LIVE[name]  # type: ignore[attr-defined]
 
 
+def test_a_long_run_is_shown_from_its_end_where_the_terminal_is_low() -> None:
+    out = console()
+    out.height = 8
+    page.show(under_way(PLAYS["compensation_failed"]().story(), out), out=out)
+    out.file.flush()
+    told = out.file.buffer.getvalue().decode().splitlines()  # type: ignore[attr-defined]
+    assert len(told) <= 8
+    assert "Handed to person:me (h1)" in "".join(told)
+
+
 def test_plain_lines_are_appended_and_not_said_twice(capsys: pytest.CaptureFixture[str]) -> None:
     play = PLAYS["retried"]()
-    seen: list[Story] = []
-    for end in range(1, len(play.rows) + 1):
-        part = Play(bundle=play.bundle, state=fold_all(row.event for row in play.rows[:end] if row.event is not None))
-        part.rows = play.rows[:end]
-        seen.append(part.story())
+    seen = [until(play, end) for end in range(1, len(play.rows) + 1)]
     told = iter(seen)
-    watcher = Watcher(lambda: next(told), lambda: START, console())
+    watcher = Watcher(lambda: next(told), console())
     with watcher.showing():
         for _ in seen:
             watcher.turn()
@@ -304,8 +317,8 @@ def test_on_a_terminal_the_list_is_shown_and_taken_away_again() -> None:
     story = PLAYS["compensation_failed"]().story()
     shown = io.StringIO()
     out = Console(file=shown, width=100, force_terminal=True, color_system=None, highlight=False, markup=False)
-    watcher = Watcher(lambda: story, lambda: story.now, out)
+    watcher = Watcher(lambda: story, out)
     with watcher.showing():
         watcher.turn()
-    assert "person:me is asked (h1)" in shown.getvalue()
+    assert "Handed to person:me (h1)" in shown.getvalue()
     assert shown.getvalue().endswith("\x1b[1A\x1b[2K"), "the lines are erased"

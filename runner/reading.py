@@ -1,0 +1,97 @@
+"""A project's past, opened for reading: its settings, its store, its runs. Loads neither the engine nor the connectors.
+
+`runner.app` adds what reads flows and what writes.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+from runner.clock import MachineClock
+from runner.errors import NotFound, SettingsError
+from runner.language.source import read_bytes
+from runner.settings import Settings, load_settings
+from runner.store.facts import HandOffView, RunFilter, RunView
+from runner.store.sql import SqlStore, open_store
+
+SETTINGS = "amends.yaml"
+PAGE = 500
+
+
+def folder_around(path: Path) -> Path:
+    """The project's folder: the nearest one above with an amends.yaml, else the path itself, or what holds `flows`."""
+    start = path.resolve()
+    for above in (start, *start.parents):
+        if (above / SETTINGS).is_file():
+            return above
+    return start.parent if start.name == "flows" and start.parent != start else start
+
+
+class Reading:
+    """One project's settings and store. Close it in the end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.clock = MachineClock()
+        self._store: SqlStore | None = None
+
+    @classmethod
+    def open(cls, folder: Path | None = None) -> Self:
+        """The project of a folder (default: the one around the current folder)."""
+        return cls(folder_around(folder or Path.cwd()))
+
+    @cached_property
+    def settings(self) -> Settings:
+        """amends.yaml as far as it can be read."""
+        file = self.folder / SETTINGS
+        text = read_bytes(file, SETTINGS)[0] if file.is_file() else None
+        return load_settings(text, SETTINGS, folder=self.folder.name)[0]
+
+    @property
+    def store(self) -> SqlStore:
+        """The store, for reading. Raises NotFound while the project has no database, which its first run makes."""
+        if self._store is None:
+            url = database_url(self.folder, self.settings)
+            self._store = open_store(self.folder, clock=self.clock, writable=False, url=url)
+        return self._store
+
+    @property
+    def has_log(self) -> bool:
+        """Whether there is a database: the first run makes it. Raises what keeps it from being read."""
+        try:
+            return self.store is not None
+        except NotFound:
+            return False
+
+    def runs(self, wanted: RunFilter) -> list[RunView]:
+        """Runs, newest first; none where there is no database yet."""
+        return list(self.store.runs(wanted)) if self.has_log else []
+
+    def every_run(self) -> list[RunView]:
+        """All runs, newest first."""
+        found: list[RunView] = []
+        while some := self.runs(RunFilter(before=found[-1].run if found else "", limit=PAGE)):
+            found += some
+        return found
+
+    def handoffs(self, run: str, *, open_only: bool) -> list[HandOffView]:
+        """Hand-offs, of one run or of all; none where there is no database yet."""
+        return list(self.store.handoffs(run=run, open_only=open_only)) if self.has_log else []
+
+    def close(self) -> None:
+        """Closes the readers."""
+        if self._store is not None:
+            self._store.close()
+
+
+def database_url(folder: Path, settings: Settings) -> str:
+    """Where a project's database is, empty for the usual place. Raises SettingsError."""
+    if settings.database_secret:
+        raise SettingsError(
+            f"amends.yaml: database names the secret {settings.database_secret}, but PostgreSQL is not there yet; "
+            "name a file, or leave the line out"
+        )
+    usual = settings.database == ".amends/amends.db"
+    return "" if usual else f"sqlite:///{folder / settings.database}"
