@@ -10,7 +10,7 @@ import typer
 
 from runner.cli import page, place
 from runner.errors import NotPossible
-from runner.settings import project_name
+from runner.language.settings import project_name
 
 COMMANDS = place.verb()
 

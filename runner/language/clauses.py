@@ -82,6 +82,12 @@ def required(description: str, *examples: Any, **limits: Any) -> Any:
     return Field(description=description, examples=list(examples) or None, **limits)
 
 
+def given(model: Any, *names: str) -> dict[str, Any]:
+    """What was written of these keys: for everything else the reader has its own default."""
+    found = {name: getattr(model, name, None) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def tag_of(form: Any) -> str:
     """What pydantic puts into an error's place for a form of a value: `<record>`, `<text>`."""
     is_model = isinstance(form, type) and issubclass(form, Model)

@@ -29,7 +29,6 @@ class ProjectFacts:
     has_zone: bool = False
     language: str = "en"
     project: str = ""
-    has_people_file: bool = False
 
     def known_connections(self) -> frozenset[str]:
         """The names that may stand before the dot."""

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from runner.contract import Json
 from runner.errors import Problem
-from runner.language.clauses import COMPENSATION_MODELS, TRIGGER_MODELS, OnFailureModel, RecordModel, duration
+from runner.language.clauses import COMPENSATION_MODELS, TRIGGER_MODELS, OnFailureModel, RecordModel, duration, given
 from runner.language.fitting import FORM_WORDS, Fitted, fit, value_at
 from runner.language.flow import Branch, Compensation, Duration, Flow, OnFailure, RetryWords, Step, Verb, Word
 from runner.language.model import FORMS, STEP_MODELS, FlowModel
@@ -110,12 +110,6 @@ def _steps_below(steps: Json, path: Path) -> Iterator[tuple[Path, dict[str, Any]
 # --- model to flow -------------------------------------------------------------------------------------------------
 
 
-def _given(model: Any, *names: str) -> dict[str, Any]:
-    """What was written of these keys: for everything else the flow has its default."""
-    found = {name: getattr(model, name, None) for name in names}
-    return {name: value for name, value in found.items() if value is not None}
-
-
 def _flow(model: Any, data: Mapping[str, Json], source: Source) -> Flow:
     record, on_failure, triggers = model.record, model.on_failure, data.get("trigger")
     if isinstance(record, RecordModel):
@@ -134,12 +128,12 @@ def _flow(model: Any, data: Mapping[str, Json], source: Source) -> Flow:
         if isinstance(on_failure, OnFailureModel)
         else OnFailure(do=on_failure or "compensate"),
         keep=_duration(model.keep),
-        **_given(model, "mode", "run_key", "inputs", "outputs"),
+        **given(model, "mode", "run_key", "inputs", "outputs"),
     )
 
 
 def _on_failure(model: Any) -> OnFailure:
-    return OnFailure(within=_duration(model.within), **_given(model, "do", "tell", "escalate_to", "if_one_fails"))
+    return OnFailure(within=_duration(model.within), **given(model, "do", "tell", "escalate_to", "if_one_fails"))
 
 
 def _steps(models: list[Any], path: Path, source: Source) -> tuple[Step, ...]:
@@ -165,7 +159,7 @@ def _step(model: Any, path: Path, source: Source) -> Step:
         hand_off_to=word if verb == "hand_off" else "",
         show=_show(getattr(model, "show", None)),
         branches=tuple(_branches(model, verb, path, source)),
-        **_given(model, *texts),
+        **given(model, *texts),
     )
 
 
@@ -199,8 +193,8 @@ def _show(written: Any) -> Mapping[str, Json]:
 
 def _retry(model: Any) -> RetryWords:
     never_on = frozenset(getattr(model, "never_on", None) or ())
-    pauses: dict[str, Any] = {name: _ms(text) for name, text in _given(model, "pause", "longest").items()}
-    return RetryWords(never_on=never_on, **pauses, **_given(model, "tries", "growth"))
+    pauses: dict[str, Any] = {name: _ms(text) for name, text in given(model, "pause", "longest").items()}
+    return RetryWords(never_on=never_on, **pauses, **given(model, "tries", "growth"))
 
 
 def _compensation(model: Any) -> Compensation | None:
@@ -222,7 +216,7 @@ def _compensation(model: Any) -> Compensation | None:
         retry=_retry(model.retry),
         timeout=_ms(model.timeout),
         approve_by=(approvers,) if isinstance(approvers, str) else tuple(approvers or ()),
-        **_given(model, "with_", "say", "unattended"),
+        **given(model, "with_", "say", "unattended"),
     )
 
 

@@ -7,7 +7,7 @@ terminal, and the only name that is valid without a people file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Annotated, Any, Literal
@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from runner.errors import Problem
-from runner.language.clauses import DurationText, Model, Name, Sentence, Who, duration, optional, required
+from runner.language.clauses import DurationText, Model, Name, Sentence, Who, duration, given, optional, required
 from runner.language.fitting import fit
 from runner.language.flow import Duration
 from runner.language.nearest import did_you_mean
@@ -29,24 +29,18 @@ _HOURS = re.compile(r"^([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-4]):[0-5]\d$")
 Language = Literal["en", "ja", "zh-TW"]
 
 
-def _checked_address(text: str) -> str:
-    if not _ADDRESS.match(text):
-        raise ValueError(f'"{text}" is not a mail address; it is written name@example.test')
-    return text
+def checked(holds: Callable[[str], object], sentence: str) -> AfterValidator:
+    """Refuses a text for which `holds` is no or raises ValueError; the sentence names it as {}."""
 
+    def check(text: str) -> str:
+        try:
+            if holds(text):
+                return text
+        except ValueError:
+            pass
+        raise ValueError(sentence.format(f'"{text}"'))
 
-def _checked_date(text: str) -> str:
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        raise ValueError(f'"{text}" is not a date; it is written year-month-day: 2026-09-24') from None
-    return text
-
-
-def _checked_hours(text: str) -> str:
-    if not _HOURS.match(text) or text[:5] >= text[6:]:
-        raise ValueError(f'"{text}" are not hours; they are written 09:00-18:00')
-    return text
+    return AfterValidator(check)
 
 
 def _checked_zone(text: str) -> str:
@@ -56,7 +50,12 @@ def _checked_zone(text: str) -> str:
     return text
 
 
-DateText = Annotated[str, AfterValidator(_checked_date)]
+AddressText = Annotated[str, checked(_ADDRESS.match, "{} is not a mail address; it is written name@example.test")]
+DateText = Annotated[str, checked(date.fromisoformat, "{} is not a date; it is written year-month-day: 2026-09-24")]
+HoursText = Annotated[
+    str,
+    checked(lambda text: _HOURS.match(text) and text[:5] < text[6:], "{} are not hours; they are written 09:00-18:00"),
+]
 ZoneText = Annotated[str, AfterValidator(_checked_zone)]
 
 
@@ -70,7 +69,7 @@ class PersonModel(Model, title="person", spoken="a person"):
     """One person."""
 
     name: Sentence = required("As people read it.", "Aya Sato")
-    mail: Annotated[str, AfterValidator(_checked_address)] = optional("Where mail reaches them.", "aya@acme.example")
+    mail: AddressText = optional("Where mail reaches them.", "aya@acme.example")
     language: Language = optional("For pages and mails.", "ja")
     manager: Name = optional("A person.", "tom")
     chat: SecretModel = optional("Where a chat message reaches them.", {"secret": "TOM_SLACK_URL"})
@@ -111,7 +110,7 @@ class CalendarModel(Model, title="calendar", spoken="a calendar"):
     days: list[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]] = optional(
         "Working days.", ["mon", "tue"], min_length=1
     )
-    hours: Annotated[str, AfterValidator(_checked_hours)] = optional("Working hours.", "09:00-18:00")
+    hours: HoursText = optional("Working hours.", "09:00-18:00")
     holidays: Annotated[str, Field(pattern=r"^[A-Z]{2}(-[A-Z0-9]{1,3})?$")] = optional("A country.", "JP")
 
 
@@ -223,9 +222,7 @@ class People:
 def load_people(text: str, file: str) -> tuple[People, Source | None, tuple[Problem, ...]]:
     """Reads people.yaml. The people are there as far as they could be read; all problems come back."""
     source, problems = read(text, file)
-    if source is None:
-        return People(has_file=True), None, problems
-    if source.data is None:
+    if source is None or source.data is None:
         return People(has_file=True), source, problems
     fitted = fit(PeopleModel, source, forms={}, fill={})
     if fitted.model is None:
@@ -247,88 +244,78 @@ def _people(model: Any) -> People:
 
 
 def _person(key: str, model: Any) -> Person:
-    return Person(
-        id=key,
-        name=model.name,
-        mail=model.mail or "",
-        language=model.language or "",
-        manager=model.manager or "",
-        chat=model.chat.secret if model.chat is not None else "",
-        role=model.role or "",
-    )
+    chat = model.chat.secret if model.chat is not None else ""
+    return Person(id=key, name=model.name, chat=chat, **given(model, "mail", "language", "manager", "role"))
 
 
 def _team(key: str, model: Any) -> Team:
+    duty = model.on_duty
     return Team(
         id=key,
         members=tuple(model.members),
-        on_duty=tuple(model.on_duty.order) if model.on_duty is not None else (),
-        change=model.on_duty.change if model.on_duty is not None else "",
+        on_duty=tuple(duty.order) if duty is not None else (),
+        change=duty.change if duty is not None else "",
         answer_within=duration(model.answer_within) if model.answer_within else None,
         escalate_to=tuple(model.escalate_to or ()),
     )
 
 
 def _hours(model: Any) -> WorkingHours:
-    start, _, end = (model.hours or "09:00-18:00").partition("-")
-    return WorkingHours(
-        zone=model.zone,
-        days=tuple(model.days or ("mon", "tue", "wed", "thu", "fri")),
-        hours=(start, end),
-        holidays=model.holidays or "",
-    )
+    written: dict[str, Any] = {"days": tuple(model.days)} if model.days else {}
+    if model.hours:
+        written["hours"] = tuple(model.hours.split("-"))
+    return WorkingHours(zone=model.zone, **written, **given(model, "holidays"))
 
 
 def _strangers(people: People, source: Source) -> Iterator[Problem]:
     """Names in people.yaml that nobody in people.yaml has, and answers that go nowhere."""
-    everybody = {**_written(source, "people"), **_written(source, "posts")}
-    for key, person in people.people.items():
-        if person.manager and person.manager not in everybody:
-            yield _stranger(source, ("people", key, "manager"), person.manager, everybody)
-    for key, holder in people.posts.items():
-        if holder not in _written(source, "people"):
-            yield _stranger(source, ("posts", key), holder, people.people)
+    persons = _written(source, "people")
+    everybody = persons | _written(source, "posts")
+    for path, name, known in _named(people, persons, everybody):
+        if name not in known:
+            offered = people.people if path[0] == "posts" else known
+            hint = did_you_mean(name, offered, "people")
+            yield source.problem("FL006", path, f'there is no person "{name}" in this file', hint)
+    for key in people.posts:
         if key in people.people:
-            hint = "give the post another name"
-            yield source.problem("FL006", ("posts", key), f'"{key}" is a person already', hint, on="key")
+            what, hint = f'"{key}" is a person already', "give the post another name"
+            yield source.problem("FL006", ("posts", key), what, hint, on="key")
     for team in people.teams.values():
-        yield from _strangers_of_team(people, team, everybody, source)
+        here: Path = ("teams", team.id)
+        for index, name in enumerate(team.on_duty):
+            if name in everybody and name not in team.members:
+                what = f'"{name}" is on duty and not a member of team:{team.id}'
+                yield source.problem("FL006", (*here, "on_duty", "order", index), what)
+        for index, name in enumerate(team.escalate_to):
+            why = people.reachable(name)
+            told_already = name.partition(":")[2] in everybody and not people.resolve(name)
+            if why and not told_already:
+                yield source.problem("FL301", (*here, "escalate_to", index), why)
     for number, away in enumerate(people.away):
-        for place, name in (("who", away.who), ("instead", away.instead)):
-            if name not in everybody:
-                yield _stranger(source, ("away", number, place), name, everybody)
         if away.last < away.first:
             what = f"the last day {away.last} is before the first, {away.first}"
             yield source.problem("FL006", ("away", number, "to"), what)
 
 
-def _strangers_of_team(
-    people: People, team: Team, everybody: Mapping[str, object], source: Source
-) -> Iterator[Problem]:
-    here: Path = ("teams", team.id)
-    for index, name in enumerate(team.members):
-        if name not in everybody:
-            yield _stranger(source, (*here, "members", index), name, everybody)
-    for index, name in enumerate(team.on_duty):
-        path: Path = (*here, "on_duty", "order", index)
-        if name not in everybody:
-            yield _stranger(source, path, name, everybody)
-        elif name not in team.members:
-            yield source.problem("FL006", path, f'"{name}" is on duty and not a member of team:{team.id}')
-    for index, name in enumerate(team.escalate_to):
-        why = people.reachable(name)
-        told_already = name.partition(":")[2] in everybody and not people.resolve(name)
-        if why and not told_already:
-            yield source.problem("FL301", (*here, "escalate_to", index), why)
+def _named(
+    people: People, persons: frozenset[str], everybody: frozenset[str]
+) -> Iterator[tuple[Path, str, frozenset[str]]]:
+    """Every place where somebody is named: (path, name, the names that may stand there)."""
+    for key, person in people.people.items():
+        if person.manager:
+            yield ("people", key, "manager"), person.manager, everybody
+    for key, holder in people.posts.items():
+        yield ("posts", key), holder, persons
+    for team in people.teams.values():
+        for place, names in ((("members",), team.members), (("on_duty", "order"), team.on_duty)):
+            for index, name in enumerate(names):
+                yield ("teams", team.id, *place, index), name, everybody
+    for number, away in enumerate(people.away):
+        yield ("away", number, "who"), away.who, everybody
+        yield ("away", number, "instead"), away.instead, everybody
 
 
-def _written(source: Source, part: str) -> dict[str, object]:
+def _written(source: Source, part: str) -> frozenset[str]:
     """Who is named there, also where what stands behind the name could not be read."""
     written = source.data.get(part)
-    return dict(written) if isinstance(written, dict) else {}
-
-
-def _stranger(source: Source, path: Path, name: str, known: Mapping[str, object]) -> Problem:
-    return source.problem(
-        "FL006", path, f'there is no person "{name}" in this file', did_you_mean(name, known, "people")
-    )
+    return frozenset(written) if isinstance(written, dict) else frozenset()

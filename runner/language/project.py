@@ -19,9 +19,9 @@ from runner.language.flow import Flow
 from runner.language.load import load_flow
 from runner.language.nearest import did_you_mean
 from runner.language.people import People, load_people
+from runner.language.settings import Settings, load_settings
 from runner.language.source import Source, read_bytes
 from runner.language.templates import template_faults
-from runner.settings import Settings, load_settings
 
 SETTINGS, PEOPLE, CONNECTIONS = "amends.yaml", "people.yaml", "connections.yaml"
 YAML = (".yaml", ".yml")
@@ -175,7 +175,6 @@ class Project:
             has_zone=self.settings.has_zone,
             language=self.settings.language,
             project=self.settings.project,
-            has_people_file=self.people.has_file,
         )
 
     def problems(self) -> tuple[Problem, ...]:

@@ -11,7 +11,7 @@ from runner.language.clauses import Model
 from runner.language.connections import EVERYWHERE, Kinds, installed
 from runner.language.model import FlowModel
 from runner.language.people import PeopleModel, SecretModel
-from runner.settings import AmendsModel
+from runner.language.settings import AmendsModel
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -130,7 +130,6 @@ def facts(**changes: Any) -> ProjectFacts:
         "actions": ACTIONS,
         "people": people,
         "templates": TEMPLATES,
-        "has_people_file": True,
     } | changes
     return ProjectFacts(**around)
 

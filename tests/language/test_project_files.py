@@ -18,7 +18,7 @@ from runner.language.flow import Duration
 from runner.language.problems import render_all
 from runner.language.project import Project
 from runner.language.schema import as_text, schemas, write_schemas
-from runner.settings import Settings, load_settings
+from runner.language.settings import Settings, load_settings
 from tests.language.ground import BILLING, CRM, HTTP, MAIL, TASKS, Kind, facts
 
 ROOT = Path(__file__).parents[2]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
-
-from pydantic import AfterValidator
 
 from runner.errors import Problem
 from runner.language.clauses import (
@@ -18,16 +16,17 @@ from runner.language.clauses import (
     Who,
     by_tag,
     duration,
+    given,
     optional,
     required,
 )
+from runner.language.fields import SIZES
 from runner.language.fitting import fit
 from runner.language.flow import Duration
-from runner.language.people import Language, SecretModel, ZoneText
+from runner.language.people import Language, SecretModel, ZoneText, checked
 from runner.language.source import Source, read
 
 _SIZE = re.compile(r"^(\d{1,6}) ?(KB|MB|GB)$")
-_SIZES = {"KB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000}
 _URL = re.compile(r"^https?://[^\s/?#]+(/[^\s?#]*)?$")
 
 
@@ -36,21 +35,11 @@ def size(text: str) -> int:
     match = _SIZE.match(text)
     if match is None:
         raise ValueError(f'"{text}" is not a size; it is written 500 KB, 20 MB or 1 GB')
-    return int(match[1]) * _SIZES[match[2]]
+    return int(match[1]) * SIZES[match[2]]
 
 
-def _checked_size(text: str) -> str:
-    size(text)
-    return text
-
-
-def _checked_url(text: str) -> str:
-    if not _URL.match(text):
-        raise ValueError(f'"{text}" is not an address; it is written https://amends.acme.example')
-    return text
-
-
-UrlText = Annotated[str, AfterValidator(_checked_url)]
+SizeText = Annotated[str, checked(size, "{} is not a size; it is written 500 KB, 20 MB or 1 GB")]
+UrlText = Annotated[str, checked(_URL.match, "{} is not an address; it is written https://amends.acme.example")]
 
 
 class TemporalModel(Model, title="temporal", spoken="engine"):
@@ -74,7 +63,7 @@ class SignInModel(Model, title="sign_in", spoken="sign_in"):
 class LimitsModel(Model, title="limits", spoken="limits"):
     """Bounds."""
 
-    file: Annotated[str, AfterValidator(_checked_size)] = optional("The largest file. Default 20 MB.", "20 MB")
+    file: SizeText = optional("The largest file. Default 20 MB.", "20 MB")
     runs_at_once: int = optional("Runs at once. Default 50.", 50, ge=1, le=10_000)
 
 
@@ -157,23 +146,18 @@ def load_settings(text: str | None, file: str, *, folder: str) -> tuple[Settings
 
 
 def _settings(model: Any, default: Settings) -> Settings:
-    database, engine, limits, sign_in = model.database, model.engine, model.limits, model.sign_in
+    database, limits, sign_in = model.database, model.limits, model.sign_in
     in_secret = isinstance(database, SecretModel)
-    return Settings(
-        project=model.project or default.project,
-        zone=model.zone or default.zone,
+    return replace(
+        default,
         has_zone=model.zone is not None,
-        language=model.language or default.language,
-        mode=model.mode or default.mode,
         public_url=(model.public_url or default.public_url).rstrip("/"),
         database=default.database if in_secret else database or default.database,
         database_secret=database.secret if in_secret else "",
-        temporal=engine.temporal if isinstance(engine, TemporalModel) else "",
-        namespace=(engine.namespace or "default") if isinstance(engine, TemporalModel) else "default",
-        tell_by=model.tell_by or "",
-        admin=model.admin or "",
         sign_in=(sign_in.oidc, sign_in.client, sign_in.secret.secret) if sign_in is not None else None,
         keep=duration(model.keep) if model.keep else default.keep,
         file_limit=size(limits.file) if limits is not None and limits.file else default.file_limit,
-        runs_at_once=(limits.runs_at_once if limits is not None else None) or default.runs_at_once,
+        **given(model, "project", "zone", "language", "mode", "tell_by", "admin"),
+        **given(model.engine, "temporal", "namespace"),
+        **given(limits, "runs_at_once"),
     )
