@@ -6,6 +6,8 @@
 | keyed | the same again inside the key's life; past it looked up, else a person |
 | lookup (or a step with `find`) | looked up: found = go on, none = send, several = a person |
 | once | a person; never sent again |
+
+A conflict on an undo is verified and never sent again by itself: a second refund may take back the first.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ LOOK_UP = Move(word="look_up")
 def policy(action: Action, words: RetryWords, purpose: str) -> Retry:
     """The author's words over the action's own over the defaults of its class."""
     reads = purpose not in ("do", "undo") or action.effect == "read"
-    default = OWN if action.own else READS if reads else action.retry or WRITES
+    declared = None if reads and action.effect != "read" else action.retry
+    default = OWN if action.own else declared or (READS if reads else WRITES)
     return Retry(
         tries=words.tries if words.tries is not None else default.tries,
         pause=words.pause if words.pause is not None else default.pause,
@@ -113,7 +116,8 @@ def _after_not_applied(
 def _after_unknown(call: Call, action: Action, retry: Retry, *, now: int, can_look_up: bool, is_closed: bool) -> Move:
     if action.effect == "read":
         return _end("unknown", call.summary) if call.tries >= retry.tries else _again(call, retry)
-    may_send = action.effect == "keyed" and not is_closed and call.reason != "already_there"
+    must_verify = call.reason == "already_there" or (call.reason == "conflict" and call.word != "")
+    may_send = action.effect == "keyed" and not is_closed and not must_verify
     if may_send and call.tries < retry.tries and "unknown" not in retry.never_on:
         if call.fired == "retry":
             return SEND if _key_lives(call, action, now) else _look_up_or_ask(call, action, can_look_up)
