@@ -254,7 +254,6 @@ class Embedded:
             raise
         finally:
             await self._keep_outcomes(driven)
-        self._set_alarm(columns_of(driven.state).wake_at)
 
     async def _take_over(self, driven: _Driven) -> None:
         """Attempts that nobody makes any more, because their engine is gone or broke off, get their outcome."""
@@ -297,6 +296,7 @@ class Embedded:
                 continue
             driven.state, driven.columns, driven.told = turn.after, columns, turn.after
             self._tell(driven.run, turn)
+            self._set_alarm(columns.wake_at)
             if held is not None and not self._store.holder(held.record):
                 self.wake(driven.run)  # released before it was known that this run waits for it
             return turn
