@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from runner.app import OwnDriver
 from runner.clock import MachineClock
@@ -24,6 +25,7 @@ from tests.flows.stage import kinds
 from tests.support.http_service import HttpService
 from tests.support.smtp_service import SmtpScript, SmtpService
 
+T = TypeVar("T", bound=e.Event)
 PATIENCE = 3_000
 """ms that a run may wait for a timer before a test lets go of it."""
 ME = "person:me"
@@ -59,7 +61,7 @@ title: The shop
     reads: true
     input: { code: text }
     request: { get: "/plans/${{ input.code }}" }
-    output: { id: text, label: any }
+    output: { id: text, label: any or empty }
     timeout: 1000 ms
     retry: { tries: 3, pause: 20 ms, growth: none }
 """
@@ -205,6 +207,11 @@ def events_of(store: SqlStore, run: str) -> list[e.Event]:
 def intents(events: Sequence[e.Event], step: str, purpose: str = "do") -> list[e.CallIntended]:
     """The attempts of a step's call."""
     return [one for one in events if isinstance(one, e.CallIntended) and (one.step, one.purpose) == (step, purpose)]
+
+
+def first(events: Sequence[e.Event], kind: type[T]) -> T:
+    """The first fact of a kind."""
+    return next(one for one in events if isinstance(one, kind))
 
 
 def kinds_of(events: Sequence[e.Event]) -> list[str]:
