@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Literal
-from urllib.parse import urlsplit
 
 from connectors.client import REDIRECTS, Answer, host_of, redirect_target
 from runner.clock import HOUR, MachineClock
@@ -114,8 +113,6 @@ def retry_after(answer: Answer, now: int) -> int | None:
     Seconds (fractions too) or an HTTP date; a date in the past is 0. `now` is ms since the epoch.
     """
     said = answer.headers.get("retry-after", "").strip()
-    if not said:
-        return None
     try:
         seconds = float(said)
     except ValueError:
@@ -123,12 +120,8 @@ def retry_after(answer: Answer, now: int) -> int | None:
             moment = parsedate_to_datetime(said)
         except (ValueError, OverflowError):
             return None
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        seconds = moment.timestamp() - now / 1000
-    if math.isnan(seconds):
-        return None
-    return int(min(max(seconds, 0.0) * 1000, LONGEST_WAIT))
+        seconds = moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() - now / 1000
+    return None if math.isnan(seconds) else int(min(max(seconds, 0.0) * 1000, LONGEST_WAIT))
 
 
 def evidence(answer: Answer, redact: Callable[[str], str]) -> str:
@@ -156,12 +149,11 @@ def by_word(word: Word, *, undo: bool) -> tuple[Result, Reason]:
 
 def say_status(answer: Answer, host: str, url: str) -> str:
     """One sentence about an answer that is not a success."""
-    if answer.status in REDIRECTS:
-        target = redirect_target(url, answer)
-        where = urlsplit(target).netloc.rpartition("@")[2] if target else ""
-        to = f" to {where}" if where else " without saying where to"
-        return f"{host} answered {answer.status} and redirects{to}; redirects are not followed here"
-    return f"{host} answered {answer.status}"
+    if answer.status not in REDIRECTS:
+        return f"{host} answered {answer.status}"
+    where = host_of(redirect_target(url, answer) or "")
+    to = f" to {where}" if where else " without saying where to"
+    return f"{host} answered {answer.status} and redirects{to}; redirects are not followed here"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -192,12 +184,6 @@ class Seen:
     @property
     def host(self) -> str:
         return host_of(self.url)
-
-    @property
-    def response(self) -> Mapping[str, Json]:
-        """What expressions see as `response`."""
-        found: Mapping[str, Json] = self.scope["response"]
-        return found
 
     def outcome(self, result: Result, reason: Reason, summary: str) -> Outcome:
         """An outcome that is no success, with its evidence."""

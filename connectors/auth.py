@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from urllib.parse import quote
 
 from runner.contract import Json
@@ -28,12 +28,8 @@ class CredentialUnusable(Exception):
     """A credential cannot be put into a request. `str(error)` never holds the value."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Credentials:
-    """What is added to a request at the send."""
-
-    headers: Mapping[str, str] = field(default_factory=dict)
-    query: Mapping[str, str] = field(default_factory=dict)
+Credentials = tuple[Mapping[str, str], Mapping[str, str]]
+"""(headers, query fields) that are added to a request at the send."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,7 +102,7 @@ def named_values(spec: Mapping[str, Json]) -> tuple[str, ...]:
 def credentials(spec: Mapping[str, Json], resolve: Resolve) -> Credentials:
     """What a request gets. Raises SecretMissing, CredentialUnusable."""
     if not spec:
-        return Credentials()
+        return {}, {}
     name, told = next(iter(spec.items()))
     return AUTH[name].make(told if isinstance(told, Mapping) and "secret" not in told else {"": told}, resolve)
 
@@ -120,22 +116,22 @@ def with_query(url: str, query: Mapping[str, str]) -> str:
 
 
 def _bearer(told: Mapping[str, Json], resolve: Resolve) -> Credentials:
-    return Credentials(headers={"authorization": "Bearer " + header_value(resolve(told[""]), "the bearer token")})
+    return {"authorization": "Bearer " + header_value(resolve(told[""]), "the bearer token")}, {}
 
 
 def _header(told: Mapping[str, Json], resolve: Resolve) -> Credentials:
     name = str(told["name"])
     value = str(told.get("prefix") or "") + resolve(told["value"])
-    return Credentials(headers={name.lower(): header_value(value, f"the value of the header {name}")})
+    return {name.lower(): header_value(value, f"the value of the header {name}")}, {}
 
 
 def _basic(told: Mapping[str, Json], resolve: Resolve) -> Credentials:
     pair = f"{resolve(told['user'])}:{resolve(told['password'])}"
-    return Credentials(headers={"authorization": "Basic " + base64.b64encode(pair.encode()).decode()})
+    return {"authorization": "Basic " + base64.b64encode(pair.encode()).decode()}, {}
 
 
 def _query(told: Mapping[str, Json], resolve: Resolve) -> Credentials:
-    return Credentials(query={str(told["name"]): resolve(told["value"])})
+    return {}, {str(told["name"]): resolve(told["value"])}
 
 
 AUTH |= {

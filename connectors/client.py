@@ -2,11 +2,11 @@
 
 httpx reads addresses and knows whom to trust, aiohttp carries the bytes, and nothing of the environment is used: no
 proxy variables, no netrc, no cookies. One request is one attempt: nothing below repeats it. What the caller is told is
-either an `Answer`, complete and within the size limit, or a `Lost`, which says whether a byte of the request may have
+either an `Answer`, complete and within the size limit, or an outcome, which says whether a byte of the request may have
 left:
 
-- everything up to the finished TLS handshake (name, guard, connect) is `sent=False`;
-- everything after is `sent=True`, a stale kept-alive connection included.
+- everything up to the finished TLS handshake (name, guard, connect) is `not_sent`;
+- everything after is `unknown`, a stale kept-alive connection included.
 
 The limit is one deadline around all of it, so a peer that drips a byte at a time gains nothing. Requests that must not
 meet a stale connection (`fresh=True`) get one of their own. Requests are handed straight to aiohttp's session: httpx's
@@ -33,7 +33,7 @@ import httpx
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from connectors.guard import AddressRefused, Guard
-from runner.contract import Reason
+from runner.contract import Outcome, Reason
 
 MAX_BODY = 10_000_000
 """The largest decoded answer, in bytes."""
@@ -71,15 +71,6 @@ class Answer:
     status: int
     headers: Mapping[str, str]
     body: bytes
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Lost:
-    """No complete answer. `sent` says whether a byte of the request may have left."""
-
-    sent: bool
-    reason: Reason
-    summary: str
 
 
 class _Unreadable(Exception):
@@ -147,7 +138,7 @@ class Client:
         self._max_body = max_body
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
 
-    async def exchange(self, wire: Wire, *, limit: int, fresh: bool = False, follow: bool = False) -> Answer | Lost:
+    async def exchange(self, wire: Wire, *, limit: int, fresh: bool = False, follow: bool = False) -> Answer | Outcome:
         """Sends one request within `limit` ms. `follow` allows redirects of a GET within the same origin."""
         got: list[object] = []
         _connections.set(got)
@@ -164,11 +155,11 @@ class Client:
                 return answer
         except TimeoutError:
             what = "gave no complete answer" if got else "could not be connected to"
-            return Lost(sent=bool(got), reason="timeout", summary=f"{host} {what} within {limit / 1000:g} s")
+            return _lost(got, "timeout", f"{host} {what} within {limit / 1000:g} s")
         except _Unreadable as error:
-            return Lost(sent=True, reason="unreadable", summary=f"the answer of {host} {error}")
+            return _lost(got, "unreadable", f"the answer of {host} {error}")
         except (httpx.InvalidURL, aiohttp.ClientError, OSError, ValueError) as error:
-            return _lost(error, host, sent=bool(got))
+            return _lost(got, *_reason(error, host, sent=bool(got)))
 
     async def close(self) -> None:
         """Closes every connection."""
@@ -288,7 +279,12 @@ _NEVER_CONNECTED: tuple[tuple[type[Exception], Reason, str], ...] = (
 )
 
 
-def _lost(error: Exception, host: str, *, sent: bool) -> Lost:
+def _lost(got: list[object], reason: Reason, summary: str) -> Outcome:
+    """The outcome of a request without a complete answer."""
+    return Outcome(result="unknown" if got else "not_sent", reason=reason, summary=summary)
+
+
+def _reason(error: Exception, host: str, *, sent: bool) -> tuple[Reason, str]:
     """What to tell of a failure: our own words, since the library's may carry a URL."""
     causes: list[BaseException] = []
     cause: BaseException | None = error
@@ -297,11 +293,10 @@ def _lost(error: Exception, host: str, *, sent: bool) -> Lost:
         cause = getattr(cause, "os_error", None) or cause.__cause__
     for one in causes:
         if isinstance(one, AddressRefused):
-            return Lost(sent=sent, reason="forbidden", summary=str(one))
+            return "forbidden", str(one)
     if sent:
-        what = f"the connection to {host} broke before a complete answer came"
-        return Lost(sent=True, reason="connection", summary=what)
+        return "connection", f"the connection to {host} broke before a complete answer came"
     for kind, reason, summary in _NEVER_CONNECTED:
         if any(isinstance(one, kind) for one in causes):
-            return Lost(sent=False, reason=reason, summary=summary.format(host))
-    return Lost(sent=False, reason="connection", summary=f"{host} cannot be connected to")
+            return reason, summary.format(host)
+    return "connection", f"{host} cannot be connected to"

@@ -10,32 +10,28 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import PurePath
+from types import SimpleNamespace
 
 from connectors.auth import checked_header
 from connectors.checks import check_connector, known_settings
 from connectors.model import ActionModel, ConnectorModel, schema
 from connectors.reading import counted, outcome_of
 from connectors.rendering import Template, checked_input
-from connectors.service import Place, Service, no_such_action, resolver, secret_only, secret_or_text
-from runner.contract import (
-    Action,
-    Connector,
-    ConnectorKind,
-    Json,
-    Outcome,
-    Purpose,
-    Request,
-    Retry,
-    Tools,
-    Undo,
-    missing,
+from connectors.service import (
+    Service,
+    check_settings,
+    no_such_action,
+    read_place,
+    resolver,
+    secret_only,
+    secret_or_text,
 )
+from runner.contract import Action, Connector, ConnectorKind, Json, Outcome, Purpose, Request, Retry, Tools, Undo
 from runner.errors import Problem, RequestError, SettingsError
 from runner.language.clauses import duration
 from runner.language.expressions import names
 from runner.language.fields import FieldType, field_types
 from runner.language.fitting import fit
-from runner.language.nearest import did_you_mean
 from runner.language.source import read
 from runner.language.types import check_fields
 
@@ -73,15 +69,8 @@ def shipped() -> Mapping[str, str]:
     }
 
 
-class Declarative:
-    """What the entry point `declarative` names: makes kinds out of files."""
-
-    kind_from_text = staticmethod(kind_from_text)
-    shipped = staticmethod(shipped)
-    schema = staticmethod(schema)
-
-
-DECLARATIVE = Declarative()
+DECLARATIVE = SimpleNamespace(kind_from_text=kind_from_text, shipped=shipped, schema=schema)
+"""What the entry point `declarative` names: makes kinds out of files."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -183,25 +172,22 @@ class DeclarativeKind:
 
     def connect(self, name: str, settings: Mapping[str, Json], tools: Tools) -> Connector:
         known, auth = self.settings(), self._model.auth or {}
+        check_settings(name, self.name, known, settings)
+        basic = auth.get("basic")
         for setting, value in settings.items():
-            if setting not in known:
-                hint = did_you_mean(setting, known, "it has")
-                raise SettingsError(f'{name}: a connection to {self.name} has no "{setting}"; {hint}')
             if known[setting] == "secret":
                 # credentials are named, never written; only the user of basic auth may be a plain text
-                basic = auth.get("basic")
                 is_user = isinstance(basic, Mapping) and basic.get("user") == setting
                 (secret_or_text if is_user else secret_only)(name, setting, value)
-        absent = missing(known, list(settings))
-        if absent:
-            raise SettingsError(f"{name}: a connection to {self.name} needs {absent[0]}")
         plain = {setting: value for setting, value in settings.items() if known[setting] != "secret"}
         for wrong in check_fields({setting: known[setting] for setting in plain}, plain):
             raise SettingsError(f"{name}: {wrong}")
+        place, client = read_place(name, settings, self._model.origin or "")
         return _Connection(
             name=name,
             actions=self._actions,
-            place=Place.read(name, settings, self._model.origin or ""),
+            place=place,
+            client=client,
             tools=tools,
             auth=auth,
             resolve=resolver(tools, settings),

@@ -7,7 +7,6 @@ A write is of class `once` unless the connection says that the service dedupes a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +14,16 @@ from typing import Any
 from connectors.answers import Seen, by_status, media_type
 from connectors.auth import checked_header, faults, is_header_name
 from connectors.rendering import checked_input, holds, json_body, query_of, rendered_headers
-from connectors.service import HTTP_SETTINGS, Place, Service, no_such_action, resolver, secret_only, shown
+from connectors.service import (
+    HTTP_SETTINGS,
+    Service,
+    check_settings,
+    no_such_action,
+    read_place,
+    resolver,
+    secret_only,
+    shown,
+)
 from runner.contract import Action, Connector, Effect, Json, Outcome, Purpose, Request, Tools
 from runner.errors import EvaluationError, RequestError, SettingsError
 from runner.language.clauses import duration
@@ -30,18 +38,14 @@ SHOWN_HEADERS = (
 
 _ASKS: Mapping[str, Json] = {
     "url": "text",
-    "query": "record or empty",
-    "headers": "record or empty",
+    **dict.fromkeys(("query", "headers"), "record or empty"),
     "success": "text or empty",
 }
 _INPUT: Mapping[str, Json] = {**_ASKS, "json": "any or empty", "form": "record or empty", "text": "text or empty"}
 _OUTPUT: Mapping[str, Json] = {"status": "integer", "headers": "record", "text": "text"}
 _TITLES = {
     "get": "Asks a URL",
-    "post": "Sends a POST",
-    "put": "Sends a PUT",
-    "patch": "Sends a PATCH",
-    "delete": "Sends a DELETE",
+    **{method: f"Sends a {method.upper()}" for method in ("post", "put", "patch", "delete")},
     "request": "Sends a request with any method",
 }
 
@@ -65,23 +69,21 @@ class HttpKind:
         return _actions("keyed", key[1]) if key else self.actions()
 
     def connect(self, name: str, settings: Mapping[str, Json], tools: Tools) -> Connector:
-        known = self.settings()
-        for setting in settings:
-            if setting not in known:
-                raise SettingsError(f'{name}: a connection of kind http has no "{setting}"; it has {", ".join(known)}')
-        place = Place.read(name, settings)
+        check_settings(name, self.name, self.settings(), settings)
+        origin, client = read_place(name, settings)
         auth = settings.get("auth") or {}
         for wrong in faults(auth) if auth else ():
             raise SettingsError(f"{name}: {wrong}")
         _check_auth_values(name, auth)
         plain, secret = _read_headers(name, settings.get("headers") or {})
-        if (auth or secret) and not place.origin:
+        if (auth or secret) and not origin:
             raise SettingsError(f"{name}: a connection with credentials needs an origin, so that they go nowhere else")
         key = _read_key(name, settings.get("key"))
         return _Http(
             name=name,
             actions=_actions("keyed", key[1]) if key else self.actions(),
-            place=place,
+            place=origin,
+            client=client,
             tools=tools,
             auth=auth,
             resolve=resolver(tools),
@@ -92,20 +94,15 @@ class HttpKind:
 
 
 def _actions(effect: Effect, life: int) -> dict[str, Action]:
-    found: dict[str, Action] = {}
-    for name, title in _TITLES.items():
-        reads = name == "get"
-        found[name] = Action(
-            name=name,
-            title=title,
-            effect="read" if reads else effect,
-            key_life=0 if reads else life,
-            input={"method": "text", **_INPUT} if name == "request" else _ASKS if reads else _INPUT,
-            output={"found": "yes_no", **_OUTPUT} if reads else _OUTPUT,
-            open_output=True,
-            sample=None if reads else {"status": 200, "headers": {}, "text": "", "json": None},
-        )
-    return found
+    """The actions of a connection whose writes are of this class."""
+    asks = {"effect": "read", "input": _ASKS, "output": {"found": "yes_no", **_OUTPUT}}
+    sample = {"status": 200, "headers": {}, "text": "", "json": None}
+    sends = {"effect": effect, "key_life": life, "input": _INPUT, "output": _OUTPUT, "sample": sample}
+    kinds: dict[str, dict[str, Any]] = {"get": asks, "request": {**sends, "input": {"method": "text", **_INPUT}}}
+    return {
+        name: Action(name=name, title=title, open_output=True, **kinds.get(name, sends))
+        for name, title in _TITLES.items()
+    }
 
 
 def _check_auth_values(name: str, auth: Mapping[str, Json]) -> None:
@@ -195,9 +192,9 @@ class _Http(Service):
 
 
 def _outcome(seen: Seen, success: str, reads: bool) -> Outcome:
-    response, answer = seen.response, seen.answer
+    answer = seen.answer
     output: dict[str, Json] = {
-        **response,
+        **seen.scope["response"],
         "headers": {name: answer.headers[name] for name in SHOWN_HEADERS if name in answer.headers},
     }
     if reads and answer.status == 404:
@@ -239,13 +236,14 @@ def _body(given: Mapping[str, Any]) -> tuple[str, str]:
     said = [name for name in ("json", "form", "text") if given.get(name) is not None]
     if len(said) > 1:
         raise RequestError(f"a request has one body, and here are {' and '.join(said)}")
-    if not said:
-        return "", ""
-    if said[0] == "json":
+    if said == ["json"]:
         return json_body(given["json"]), "application/json"
-    if said[0] == "form":
+    if said == ["form"]:
         return query_of(given["form"]), "application/x-www-form-urlencoded"
-    return str(json.loads(json_body(given["text"]))), "text/plain; charset=utf-8"
+    if said == ["text"]:
+        json_body(given["text"])
+        return str(given["text"]), "text/plain; charset=utf-8"
+    return "", ""
 
 
 def _success(text: str) -> str:

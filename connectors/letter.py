@@ -131,13 +131,9 @@ def freeze(input: Mapping[str, Json], *, sender: tuple[str, str], reply_to: str,
     files = list(_attachments(input.get("attach")))
     if files:
         letter["attach"] = files
-    notes = [
-        f"line breaks in the {what} became spaces"
-        for what, value in (("subject", subject), ("name", str(to)))
-        if LINE_BREAKS.search(value)
-    ]
-    if notes:
-        letter["notes"] = notes
+    broken = [what for what, value in (("subject", subject), ("name", str(to))) if LINE_BREAKS.search(value)]
+    if broken:
+        letter["notes"] = [f"line breaks in the {what} became spaces" for what in broken]
     return letter
 
 
@@ -191,16 +187,14 @@ def _encoding(text: str) -> str:
 
 
 def _attachments(files: Json) -> Iterator[dict[str, Json]]:
-    if files is None:
-        return
-    for file in files if isinstance(files, list) else [files]:
+    for file in files if isinstance(files, list) else [] if files is None else [files]:
         if not isinstance(file, Mapping) or not file.get("sha256") or not file.get("name"):
             raise RequestError("attach takes files, each with name, size, kind and sha256")
         name = one_line(str(file["name"])).replace("/", "_").replace("\\", "_")
         kind = str(file.get("kind") or "").lower()
         kind = _KINDS.get(kind, kind)
-        if not _MEDIA_TYPE.match(kind) or kind.startswith(("multipart/", "message/", "text/")):
-            kind = kind if kind.startswith("text/") and _MEDIA_TYPE.match(kind) else "application/octet-stream"
+        if not _MEDIA_TYPE.match(kind) or kind.startswith(("multipart/", "message/")):
+            kind = "application/octet-stream"
         yield {"name": name, "kind": kind, "sha256": str(file["sha256"]), "size": file.get("size", 0)}
 
 

@@ -87,7 +87,7 @@ def _check_readable(model: ActionModel, seen: Seen) -> None:
 
 def _output(fields: Mapping[str, Json], sources: Mapping[str, Json], seen: Seen) -> dict[str, Json]:
     """The output by its declared fields. Raises Unreadable, EvaluationError."""
-    content = seen.response["json"]
+    content = seen.scope["response"]["json"]
     found: dict[str, Json] = {}
     for name, kind in fields.items():
         value = content.get(name) if isinstance(content, dict) and name not in sources else None

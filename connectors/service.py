@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 from connectors.answers import Seen
 from connectors.auth import CredentialUnusable, Resolve, credentials, header_value, with_query
-from connectors.client import DEFAULT_HEADERS, Answer, Client, Lost, Wire, origin_of, same_origin
+from connectors.client import DEFAULT_HEADERS, Answer, Client, Wire, origin_of, same_origin
 from connectors.guard import AddressRefused, Guard
-from runner.contract import Action, Json, Outcome, Tools
+from runner.contract import Action, Json, Outcome, Tools, missing
 from runner.errors import RequestError, SecretMissing, SettingsError
 from runner.language.nearest import did_you_mean
 
@@ -28,26 +28,20 @@ _ENCODED = re.compile(r"[\x21\x22\x24-\x7e]*")
 _DOT_STEP = re.compile(r"/(?:\.|%2e){1,2}(?:/|$)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
-    """Where a connection goes. `origin` may have a path that stands before every path; empty = any public address."""
+def read_place(name: str, settings: Mapping[str, Json], default_origin: str = "") -> tuple[str, Client]:
+    """(origin, the client for it) from the settings of a connection. Raises SettingsError.
 
-    origin: str = ""
-    allow_private: bool = False
-    ca: str = ""
-
-    @classmethod
-    def read(cls, name: str, settings: Mapping[str, Json], default_origin: str = "") -> Place:
-        """From the settings of a connection. Raises SettingsError."""
-        allow = settings.get("allow_private", False)
-        if not isinstance(allow, bool):
-            raise SettingsError(f"{name}: allow_private must be true or false")
-        origin = settings.get("origin", "") or default_origin
-        if not isinstance(origin, str):
-            raise SettingsError(f"{name}: origin must be a text like https://api.example.com")
-        if origin:
-            _check_origin(name, origin, allow)
-        return cls(origin=origin.rstrip("/"), allow_private=allow, ca=trusted_file(name, settings.get("ca")))
+    The origin may have a path that stands before every path; empty = any public address.
+    """
+    allow = settings.get("allow_private", False)
+    if not isinstance(allow, bool):
+        raise SettingsError(f"{name}: allow_private must be true or false")
+    origin, guard = settings.get("origin", "") or default_origin, Guard(allow_private=allow)
+    if not isinstance(origin, str):
+        raise SettingsError(f"{name}: origin must be a text like https://api.example.com")
+    if origin:
+        _check_origin(name, origin, guard)
+    return origin.rstrip("/"), Client(guard=guard, ca=trusted_file(name, settings.get("ca")))
 
 
 def trusted_file(name: str, ca: Json) -> str:
@@ -57,14 +51,14 @@ def trusted_file(name: str, ca: Json) -> str:
     return ca or ""
 
 
-def _check_origin(name: str, origin: str, allow_private: bool) -> None:
+def _check_origin(name: str, origin: str, guard: Guard) -> None:
     if not _ENCODED.fullmatch(origin.partition("#")[0]) or not origin_of(origin).startswith(("http://", "https://")):
         raise SettingsError(f'{name}: origin "{shown(origin)}" must be like https://api.example.com')
     parts = urlsplit(origin)
     if parts.username or parts.password or parts.query or parts.fragment:
         raise SettingsError(f"{name}: origin holds more than scheme, host, port and path; credentials belong in .env")
     try:
-        Guard(allow_private=allow_private).check_host(parts.hostname or "")
+        guard.check_host(parts.hostname or "")
     except AddressRefused as error:
         raise SettingsError(f"{name}: {error}") from None
 
@@ -98,6 +92,16 @@ def resolver(tools: Tools, settings: Mapping[str, Json] | None = None) -> Resolv
     return resolve
 
 
+def check_settings(name: str, kind: str, known: Mapping[str, Json], settings: Mapping[str, Json]) -> None:
+    """Raises SettingsError for a setting that a kind of connection does not have, or one that is lacking."""
+    for setting in settings:
+        if setting not in known:
+            hint = did_you_mean(setting, known, "it has")
+            raise SettingsError(f'{name}: a connection to {kind} has no "{setting}"; {hint}')
+    for absent in missing(known, list(settings)):
+        raise SettingsError(f"{name}: a connection to {kind} needs {absent}")
+
+
 def no_such_action(name: str, action: str, actions: Mapping[str, object]) -> NoReturn:
     """Raises the RequestError for an action that a connection does not have."""
     raise RequestError(f'{name} has no action "{action}"; {did_you_mean(action, actions, "it has")}')
@@ -110,15 +114,12 @@ class Service:
 
     name: str
     actions: Mapping[str, Action]
-    place: Place
+    place: str
+    client: Client
     tools: Tools
     auth: Mapping[str, Json] = field(default_factory=dict)
     resolve: Resolve = str
     secret_headers: Mapping[str, Json] = field(default_factory=dict)
-    client: Client = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.client = Client(guard=Guard(allow_private=self.place.allow_private), ca=self.place.ca)
 
     async def close(self) -> None:
         """Closes every connection."""
@@ -126,11 +127,11 @@ class Service:
 
     def origin(self) -> str:
         """Where requests go; empty = anywhere."""
-        return self.place.origin
+        return self.place
 
     def url(self, where: str) -> str:
         """The absolute URL of a path (or, without an origin, of a URL). Raises RequestError."""
-        origin = self.place.origin
+        origin = self.place
         if where.startswith("/") and not where.startswith("//"):
             if not origin:
                 raise RequestError(f'{self.name} has no origin, so "{where}" must be a whole URL')
@@ -164,12 +165,12 @@ class Service:
 
         What the answer echoes of our secrets is taken out before anybody sees it.
         """
-        url, origin = str(body["url"]), self.place.origin
+        url, origin = str(body["url"]), self.place
         if origin and not url.startswith(f"{origin}/") and not same_origin(origin, url):
             summary = f"the request was made for {origin_of(url)}, and {self.name} now goes to {origin}"
             return Outcome(result="not_sent", reason="forbidden", summary=summary)
         try:
-            added = credentials(self.auth, self.resolve)
+            headers, query = credentials(self.auth, self.resolve)
             secret = {
                 name: header_value(self.resolve(value), f"the value of the header {name}")
                 for name, value in self.secret_headers.items()
@@ -178,13 +179,13 @@ class Service:
             return Outcome(result="not_sent", reason="forbidden", summary=f"{self.name}: {error}")
         wire = Wire(
             method=str(body["method"]),
-            url=with_query(url, added.query),
-            headers={**DEFAULT_HEADERS, **body.get("headers", {}), **secret, **added.headers, **extra},
+            url=with_query(url, query),
+            headers={**DEFAULT_HEADERS, **body.get("headers", {}), **secret, **headers, **extra},
             body=str(body.get("body", "")).encode(),
         )
         found = await self.client.exchange(wire, limit=limit, fresh=once, follow=reads)
-        if isinstance(found, Lost):
-            return Outcome(result="unknown" if found.sent else "not_sent", reason=found.reason, summary=found.summary)
+        if isinstance(found, Outcome):
+            return found
         answer = self._redacted(found)
         return Seen.of(answer, scope=scope, with_text=with_text, url=url, redact=self.tools.redact)
 

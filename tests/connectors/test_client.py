@@ -1,4 +1,4 @@
-"""The client policy against a scripted server: what is `Lost`, whether a byte may have left, and what is never done."""
+"""The client policy against a scripted server: what has no answer, whether a byte may have left, and what is never done."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from connectors.client import DEFAULT_HEADERS, MAX_BODY, Answer, Client, Lost, Wire
+from connectors.client import DEFAULT_HEADERS, MAX_BODY, Answer, Client, Wire
 from connectors.guard import Guard
+from runner.contract import Outcome
 from tests.connectors.httpserver import (
     HttpServer,
     answer,
@@ -73,8 +74,8 @@ async def test_after_the_request_left_nothing_is_known(script: object, reason: s
         found = await mine.exchange(wire(server), limit=400)
         await mine.close()
         assert len(server.got) == 1
-    assert isinstance(found, Lost)
-    assert (found.sent, found.reason) == (True, reason)
+    assert isinstance(found, Outcome)
+    assert (found.result, found.reason) == ("unknown", reason)
 
 
 async def test_before_the_connection_stands_nothing_was_sent() -> None:
@@ -83,7 +84,7 @@ async def test_before_the_connection_stands_nothing_was_sent() -> None:
         port = closed.getsockname()[1]
     mine = client()
     found = await mine.exchange(Wire(method="POST", url=f"http://127.0.0.1:{port}/", headers={}), limit=2_000)
-    assert found == Lost(sent=False, reason="connection", summary=f"127.0.0.1:{port} cannot be connected to")
+    assert found == Outcome(result="not_sent", reason="connection", summary=f"127.0.0.1:{port} cannot be connected to")
 
     async def speaks_plainly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -94,8 +95,8 @@ async def test_before_the_connection_stands_nothing_was_sent() -> None:
     async with server:
         url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
         found = await mine.exchange(Wire(method="POST", url=url, headers={}), limit=2_000)
-        assert isinstance(found, Lost)
-        assert (found.sent, found.reason) == (False, "connection")
+        assert isinstance(found, Outcome)
+        assert (found.result, found.reason) == ("not_sent", "connection")
         assert "encrypted" in found.summary
     await mine.close()
 
@@ -111,8 +112,8 @@ async def test_a_handshake_that_never_ends_sent_nothing() -> None:
         found = await mine.exchange(Wire(method="POST", url=url, headers={}), limit=300)
         await mine.close()
         await asyncio.sleep(0.02)
-    assert isinstance(found, Lost)
-    assert (found.sent, found.reason) == (False, "timeout")
+    assert isinstance(found, Outcome)
+    assert (found.result, found.reason) == ("not_sent", "timeout")
 
 
 async def test_a_name_without_an_address_sent_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +124,7 @@ async def test_a_name_without_an_address_sent_nothing(monkeypatch: pytest.Monkey
     mine = client()
     found = await mine.exchange(Wire(method="POST", url="http://nowhere.test/", headers={}), limit=2_000)
     await mine.close()
-    assert found == Lost(sent=False, reason="connection", summary="the name nowhere.test has no address")
+    assert found == Outcome(result="not_sent", reason="connection", summary="the name nowhere.test has no address")
 
 
 async def test_a_stale_kept_connection_is_unknown_and_nothing_is_repeated() -> None:
@@ -134,8 +135,8 @@ async def test_a_stale_kept_connection_is_unknown_and_nothing_is_repeated() -> N
             mine = client()
             assert isinstance(await mine.exchange(wire(server, method=method), limit=2_000), Answer)
             found = await mine.exchange(wire(server, method=method), limit=2_000)
-            assert isinstance(found, Lost)
-            assert found.sent, method
+            assert isinstance(found, Outcome)
+            assert found.result == "unknown", method
             assert len(server.got) == 2, method
             await mine.close()
 
@@ -162,8 +163,8 @@ async def test_the_limit_is_for_everything() -> None:
         found = await mine.exchange(wire(server), limit=300)
         took = time.monotonic() - begin
         await mine.close()
-    assert found == Lost(
-        sent=True, reason="timeout", summary=f"127.0.0.1:{server.port} gave no complete answer within 0.3 s"
+    assert found == Outcome(
+        result="unknown", reason="timeout", summary=f"127.0.0.1:{server.port} gave no complete answer within 0.3 s"
     )
     assert took < 1
 
@@ -176,8 +177,8 @@ async def test_a_large_answer_stops_early() -> None:
         mine = client(max_body=1_000)
         for path in ("/x", "/plain"):
             found = await mine.exchange(wire(server, path), limit=3_000)
-            assert isinstance(found, Lost)
-            assert (found.sent, found.reason) == (True, "unreadable")
+            assert isinstance(found, Outcome)
+            assert (found.result, found.reason) == ("unknown", "unreadable")
         found = await mine.exchange(wire(server, "/fits"), limit=3_000)
         assert isinstance(found, Answer)
         assert found.body == b"y" * 900
@@ -209,12 +210,12 @@ async def test_the_address_is_checked_when_it_is_connected_to(monkeypatch: pytes
     async with http_server() as server:
         mine = Client(guard=Guard())
         found = await mine.exchange(wire(server), limit=2_000)
-        assert isinstance(found, Lost)
-        assert (found.sent, found.reason) == (False, "forbidden")
+        assert isinstance(found, Outcome)
+        assert (found.result, found.reason) == ("not_sent", "forbidden")
         answers(monkeypatch, "127.0.0.1")
         found = await mine.exchange(Wire(method="GET", url=f"http://shop.test:{server.port}/", headers={}), limit=2_000)
-        assert isinstance(found, Lost)
-        assert (found.sent, found.reason) == (False, "forbidden")
+        assert isinstance(found, Outcome)
+        assert (found.result, found.reason) == ("not_sent", "forbidden")
         assert "shop.test (127.0.0.1)" in found.summary
 
         async def lies(self: object, host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
@@ -222,8 +223,8 @@ async def test_the_address_is_checked_when_it_is_connected_to(monkeypatch: pytes
 
         monkeypatch.setattr(Guard, "resolve", lies)
         found = await mine.exchange(Wire(method="GET", url=f"http://late.test:{server.port}/", headers={}), limit=2_000)
-        assert isinstance(found, Lost)
-        assert (found.sent, found.reason) == (False, "forbidden")
+        assert isinstance(found, Outcome)
+        assert (found.result, found.reason) == ("not_sent", "forbidden")
         assert server.connections == 0
         await mine.close()
 
@@ -242,7 +243,7 @@ async def test_certificates(tmp_path: Path) -> None:
         await stranger.close()
         assert len(server.got) == 1
     sentence = f"the certificate of 127.0.0.1:{server.port} is not one that is trusted"
-    assert lost == Lost(sent=False, reason="connection", summary=sentence)
+    assert lost == Outcome(result="not_sent", reason="connection", summary=sentence)
 
 
 async def test_nothing_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,5 +278,5 @@ async def test_a_url_that_is_none_sent_nothing(url: str) -> None:
     mine = client()
     found = await mine.exchange(Wire(method="POST", url=url, headers={}), limit=1_000)
     await mine.close()
-    assert isinstance(found, Lost)
-    assert not found.sent
+    assert isinstance(found, Outcome)
+    assert found.result == "not_sent"
