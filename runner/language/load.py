@@ -73,8 +73,15 @@ def _not_yet(source: Source, fitted: Fitted) -> Iterator[Problem]:
         if value_at(source.data, path):
             yield _later(source, path, path[-1])
     inputs = value_at(source.data, ("inputs",))
-    if isinstance(inputs, dict) and list(inputs) == ["schema"] and str(inputs["schema"]).endswith(".json"):
+    if isinstance(inputs, dict) and list(inputs) == ["schema"] and is_schema(inputs["schema"]):
         yield _later(source, ("inputs", "schema"), "schema")
+
+
+def is_schema(written: Json) -> bool:
+    """Whether the only input, `schema`, is no input but the JSON Schema of all of them."""
+    if isinstance(written, dict):
+        return any(key in written for key in ("properties", "$schema", "type"))
+    return isinstance(written, str) and written.endswith(".json")
 
 
 def _later(source: Source, path: Path, word: str) -> Problem:

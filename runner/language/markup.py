@@ -15,7 +15,7 @@ from typing import Literal
 from urllib.parse import quote
 
 from runner.errors import EvaluationError
-from runner.language.entries import is_web_address
+from runner.language.types import is_web_address
 from runner.language.values import shown
 
 Place = Literal["text", "attribute", "address", "in address"]

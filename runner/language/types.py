@@ -1,63 +1,52 @@
 """Input types: from what somebody gave to values that can be trusted.
 
-The door to two smaller files: `fields` reads a type, `entries` a value. A JSON Schema given as a flow's inputs is
-judged here: a validator ignores keywords and formats that it does not know, so a misspelled one would check nothing.
-They are refused, and so are patterns that could run for ever.
-Text stays exactly the characters written; a field that is missing and may be is present as None.
+`fields` reads what the author wrote as a type; here a value is read as one. The text of a form or terminal becomes the
+value (numbers, money, switches, dates). With `strict`, as for what one program hands another, a text stays a text.
+Every refusal is a ValueError whose sentence can follow the field's name. A text stays exactly the characters written.
 """
 
+# ruff: noqa: TRY004 (a wrong kind in what somebody wrote is a wrong value)
 from __future__ import annotations
 
-import ipaddress
+import json
+import math
 import re
-import uuid
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import urlsplit
 
 import email_validator
 from email_validator import EmailNotValidError, validate_email
-from jsonschema import Draft202012Validator, FormatChecker, ValidationError
-from jsonschema.validators import extend
 
 from runner.contract import Json
 from runner.errors import EvaluationError, InputsInvalid
 from runner.language import dates
-from runner.language.entries import (
-    MISSING,
-    WAYS,
-    Way,
-    is_web_address,
-    needs_text,
-    read_entries,
-    read_entry,
-    sample_entry,
-)
 from runner.language.fields import FieldType, field_type, field_types
 from runner.language.nearest import did_you_mean
-from runner.language.values import exact, is_number, read_number, shown
-
-__all__ = ["FieldType", "check_fields", "email_address", "field_type", "read_inputs", "sample", "schema_faults"]
-
-FORMATS = ("date", "date-time", "time", "email", "uri", "uuid", "ipv4", "ipv6")
-"""The formats that are checked."""
-
-_PLAIN = frozenset(
-    "$schema $id $comment title description default examples deprecated readOnly writeOnly type enum const "
-    "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems maxItems uniqueItems "
-    "minProperties maxProperties required dependentRequired minContains maxContains".split()
+from runner.language.values import (
+    LARGEST_NUMBER,
+    is_currency,
+    is_money,
+    is_number,
+    kind_of,
+    number_text,
+    read_number,
+    shown,
 )
-_ONE = frozenset("additionalProperties items contains not if then else propertyNames".split())
-_MANY = frozenset("oneOf anyOf allOf prefixItems".split())
-_NAMED = frozenset("properties $defs dependentSchemas".split())
-_SPECIAL = frozenset({"format", "pattern", "$ref"})
-_KNOWN = _PLAIN | _ONE | _MANY | _NAMED | _SPECIAL
-_DIALECTS = ("https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft/2020-12/schema")
-_ATOM = re.compile(r"(\[\^?(?:[^\[\]\\]|\\[\w\\\]\[.-])+\]|\\[dDwWsS.+*?()\[\]{}|^$/-]|[^\\\[\](){}.*+?|^$]|\.)")
-_REPEAT = re.compile(r"[*+?]|\{[0-9]{1,3}(,([0-9]{1,3})?)?\}")
-_MOST_REPEATS = 2
-_DEEPEST = 30
-_LONGEST_PATTERN_TEXT = 1_000
-_BREAKS = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
+
+__all__ = ["FieldType", "check_fields", "email_address", "field_type", "is_web_address", "read_inputs", "sample"]
+
+MISSING = "is required and has no value"
+
+_MONEY = re.compile(r"([+-]?[0-9][0-9,]*(?:\.[0-9]+)?) ?([A-Z]{3})?")
+_GROUPED = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?")
+_PHONE = re.compile(r"\+?[0-9(][0-9 ()./-]{3,24}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_HOST = re.compile(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]")
+_YES, _NO = ("true", "yes"), ("false", "no")
+_BREAKS = re.compile(r"[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 
 for _name in ("local", "localhost", "test"):
     # Mail inside one house or one test goes to such hosts; whether they exist is the mail server's to say.
@@ -65,12 +54,235 @@ for _name in ("local", "localhost", "test"):
         email_validator.SPECIAL_USE_DOMAIN_NAMES.remove(_name)
 
 
+def is_missing(field: FieldType, value: Json) -> bool:
+    """Nothing, or the empty text that a form sends for a field left empty."""
+    return value is None or (isinstance(value, str) and not value.strip() and (field.optional or field.kind != "text"))
+
+
+def read_entry(field: FieldType, value: Json, *, zone: str = "UTC", strict: bool = False) -> Json:
+    """The value as its type. Raises ValueError with a sentence. Missing values are the caller's matter."""
+    way = WAYS[field.kind]
+    if strict and way.kinds and kind_of(value) not in way.kinds:
+        raise ValueError(f"must be {way.called}, not {shown(value)}")
+    return way.read(field, value, zone, strict)
+
+
+def read_entries(
+    fields: Mapping[str, FieldType], given: Mapping[str, Json], *, zone: str = "UTC", strict: bool = False
+) -> tuple[dict[str, Json], dict[str, str]]:
+    """(values by name, one sentence by the name of each field that does not fit). A missing optional is None."""
+    found: dict[str, Json] = {}
+    wrong: dict[str, str] = {}
+    for name, field in fields.items():
+        value = given.get(name)
+        if is_missing(field, value) and not (strict and isinstance(value, str) and field.kind == "text"):
+            value = field.default
+        try:
+            found[name] = None if value is None else read_entry(field, value, zone=zone, strict=strict)
+            if value is None and not field.optional:
+                wrong[name] = MISSING
+        except ValueError as error:
+            wrong[name] = str(error)
+    for name in given:
+        if name not in fields:
+            hint = did_you_mean(str(name), fields, "there are") or "there are none"
+            wrong[str(name)] = f"there is no such field, {hint}"
+    return found, wrong
+
+
+# --- one kind each -------------------------------------------------------------------------------------------------
+
+
+def _text(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    value = needs_text(value, "a text")
+    if not value.strip() and not strict:
+        raise ValueError("must not be empty")
+    if field.least is not None and len(value) < field.least:
+        raise ValueError(f"has {len(value)} characters, it needs at least {number_text(field.least)}")
+    if field.most is not None and len(value) > field.most:
+        raise ValueError(f"has {len(value)} characters, at most {number_text(field.most)} are allowed")
+    return value
+
+
+def _number(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    number = read_number(value) if isinstance(value, str) else value
+    if not is_number(number):
+        raise ValueError(f"must be a number, not {shown(value)}")
+    if not math.isfinite(number) or abs(number) > LARGEST_NUMBER:
+        raise ValueError("is too large a number")
+    if field.least is not None and number < field.least:
+        raise ValueError(f"must be at least {number_text(field.least)}, not {number_text(number)}")
+    if field.most is not None and number > field.most:
+        raise ValueError(f"must be at most {number_text(field.most)}, not {number_text(number)}")
+    return number
+
+
+def _integer(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    number = _number(field, value, zone, strict)
+    if number != int(number):
+        raise ValueError(f"must be a whole number, not {number_text(number)}")
+    return int(number)
+
+
+def _money(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    amount, currency = _money_parts(value)
+    wanted = field.currency or currency
+    if not wanted:
+        raise ValueError(f"{shown(value)} has no currency: write it as 12,000 JPY")
+    if currency and currency != wanted:
+        raise ValueError(f"must be in {wanted}, not in {currency}")
+    return {"value": _number(FieldType(kind="number"), amount, zone, strict), "currency": wanted}
+
+
+def _money_parts(value: Json) -> tuple[int | float, str]:
+    """(amount, currency or "")."""
+    if is_money(value):
+        return value["value"], value["currency"]
+    if is_number(value):
+        return value, ""
+    if isinstance(value, Mapping) and set(value) == {"value", "currency"} and isinstance(value["currency"], str):
+        currency = value["currency"]
+        if not is_currency(currency):
+            raise ValueError(f"{shown(currency)} is not a currency: write three capital letters, such as JPY")
+        return read_number(value["value"]) if isinstance(value["value"], str) else value["value"], currency
+    match = _MONEY.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None or ("," in match[1] and not _GROUPED.fullmatch(match[1])):
+        raise ValueError(f"{shown(value)} is not an amount of money: write it as 12,000 JPY")
+    return read_number(match[1].replace(",", "")), match[2] or ""
+
+
+def _date(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    """A date, or a moment where the field is a `datetime`."""
+    try:
+        when = dates.read(value, zone)
+    except EvaluationError as error:
+        raise ValueError(str(error)) from error
+    if field.kind == "date" and isinstance(when, datetime):
+        raise ValueError(f"{shown(value)} has a time of day, a date is written as 2026-09-01")
+    if field.kind == "datetime" and not isinstance(when, datetime):
+        raise ValueError(f"{shown(value)} has no time of day, write it as 2026-09-01T09:00")
+    return dates.text_of(when)
+
+
+def _yes_no(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    if isinstance(value, bool):
+        return value
+    word = value.strip().lower() if isinstance(value, str) else ""
+    if word in _YES or word in _NO:
+        return word in _YES
+    raise ValueError(f"must be yes or no (true or false), not {shown(value)}")
+
+
+def _phone(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    number = _line(value, "a phone number").strip()
+    if not _PHONE.fullmatch(number) or not 4 <= sum(sign.isdigit() for sign in number) <= 17:
+        raise ValueError(f"{shown(value)} is not a phone number: write it as +81 3 1234 5678")
+    return number
+
+
+def _url(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    url = _line(value, "a web address").strip()
+    if not is_web_address(url):
+        raise ValueError(f"{shown(value)} is not a web address: write it as https://example.test/page")
+    return url
+
+
+def is_web_address(text: str) -> bool:
+    """http or https, a host, and nothing that a browser would read differently."""
+    if not text.isascii() or not text.isprintable() or any(sign in text for sign in ' "<>\\^`{|}'):
+        return False
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        return False
+    host = parts.netloc.removesuffix(f":{port}") if port is not None else parts.netloc.removesuffix(":")
+    return parts.scheme in ("http", "https") and _HOST.fullmatch(host) is not None
+
+
+def needs_text(value: Json, what: str) -> str:
+    """The value, which must be a text. Raises ValueError."""
+    if not isinstance(value, str):
+        raise ValueError(f"must be {what}, not {shown(value)}")
+    return value
+
+
+def _line(value: Json, what: str) -> str:
+    if _BREAKS.search(needs_text(value, what)):
+        raise ValueError(f"must be {what} on one line, without line breaks")
+    return str(value)
+
+
+def _list(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    items = _from_json(value, "[", "a list") if isinstance(value, str) else value
+    if kind_of(items) != "list":
+        raise ValueError(f"must be a list, not {shown(value)}")
+    if field.items is None:
+        return list(items)
+    found = []
+    for place, item in enumerate(items, start=1):
+        if item is None:
+            raise ValueError(f"item {place} has no value")
+        try:
+            found.append(read_entry(field.items, item, zone=zone, strict=strict))
+        except ValueError as error:
+            raise ValueError(f"item {place}: {error}") from error
+    return found
+
+
+def _record(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    record = _from_json(value, "{", "a record") if isinstance(value, str) else value
+    if not isinstance(record, Mapping):
+        raise ValueError(f"must be a record, not {shown(value)}")
+    if field.fields is None:
+        return dict(record)
+    found, wrong = read_entries(field.fields, record, zone=zone, strict=strict)
+    if wrong:
+        raise ValueError("; ".join(f"{name}: {what}" for name, what in wrong.items()))
+    return found
+
+
+def _from_json(text: str, opens: str, what: str) -> Json:
+    if not text.strip().startswith(opens):
+        raise ValueError(f'must be {what}, written as JSON that begins with "{opens}"')
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"must be {what}, and the JSON cannot be read") from error
+
+
+def _file(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    keys = ("name", "size", "kind", "sha256")
+    has_keys = isinstance(value, Mapping) and set(value) == set(keys)
+    name, size, kind, sha256 = (value[key] for key in keys) if has_keys else ("", 0, "", "")
+    if not isinstance(name, str) or not isinstance(kind, str) or not _SHA256.fullmatch(str(sha256)):
+        raise ValueError("must be a stored file with name, size, kind and sha256")
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise ValueError("must be a stored file whose size is a number of bytes")
+    ending = name.rsplit(".", 1)[-1].lower() if "." in name else ""
+    if field.kinds and ending not in field.kinds:
+        raise ValueError(f'"{name}" is not one of the kinds {", ".join(field.kinds)}')
+    if field.most is not None and size > field.most:
+        raise ValueError(f'"{name}" has {size:,} bytes, at most {int(field.most):,} are allowed')
+    return dict(value)
+
+
+def _choice(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
+    for choice in field.choices:
+        if type(choice) is type(value) and choice == value:
+            return choice
+        if not strict and isinstance(value, str) and value.strip() == str(choice):
+            return choice
+    allowed = ", ".join(str(choice) for choice in field.choices)
+    raise ValueError(f"must be one of {allowed}, not {shown(value)}")
+
+
 # --- mail addresses ------------------------------------------------------------------------------------------------
 
 
 def email_address(text: str) -> str:
     """The bare address `aya@acme.example`. Raises ValueError with a sentence; line breaks and names are refused."""
-    if _BREAKS.search(text):
+    if _CONTROL.search(text):
         raise ValueError("a mail address stands on one line, without line breaks or control signs")
     address = text.strip()
     if "<" in address or "," in address or ";" in address:
@@ -99,14 +311,71 @@ def _ascii_hint(address: str) -> str:
         return ""
 
 
-WAYS["email"] = Way(
-    read=lambda field, value, zone, strict: email_address(needs_text(value, "a mail address")),
-    called="a mail address",
-    sample="draft@example.test",
-)
+def sample_entry(name: str, field: FieldType) -> Json:
+    """A value of that type for a draft; the same each time."""
+    if field.default is not None:
+        return field.default
+    if field.kind == "choice":
+        return next(iter(field.choices))
+    if field.kind == "money":
+        return {"value": 1000, "currency": field.currency or "USD"}
+    if field.kind == "list":
+        return [sample_entry(name, field.items)] if field.items else []
+    if field.kind == "record":
+        return {key: sample_entry(key, inner) for key, inner in (field.fields or {}).items()}
+    if field.kind in ("number", "integer"):
+        return field.least if field.least is not None else field.most if (field.most or 1) < 1 else 1
+    if field.kind == "text":
+        text = f"draft {name}"
+        return text[: int(field.most)] if field.most is not None else text.ljust(int(field.least or 0), ".")
+    return WAYS[field.kind].sample
 
 
-# --- reading inputs ------------------------------------------------------------------------------------------------
+Read = Callable[[FieldType, Json, str, bool], Json]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Way:
+    """How values of one kind are read: what a message calls them, which kinds are taken as they are, and a sample."""
+
+    read: Read
+    called: str
+    kinds: tuple[str, ...] = ("text",)
+    sample: Json = None
+
+
+_SAMPLE_FILE = {"name": "draft.txt", "size": 0, "kind": "text/plain", "sha256": "0" * 64}
+WAYS: dict[str, Way] = {
+    "text": Way(read=_text, called="a text"),
+    "number": Way(read=_number, called="a number", kinds=("number",)),
+    "integer": Way(read=_integer, called="a whole number", kinds=("number",)),
+    "money": Way(read=_money, called="an amount of money", kinds=("money",)),
+    "date": Way(read=_date, called="a date such as 2026-09-01", sample="2026-01-01"),
+    "time": Way(
+        read=lambda field, value, zone, strict: dates.read_time(needs_text(value, "a time such as 09:00")),
+        called="a time such as 09:00",
+        sample="09:00",
+    ),
+    "datetime": Way(
+        read=_date, called="a date and time such as 2026-09-01T09:00:00+09:00", sample="2026-01-01T09:00:00+00:00"
+    ),
+    "yes_no": Way(read=_yes_no, called="yes or no", kinds=("yes_no",), sample=True),
+    "phone": Way(read=_phone, called="a phone number", sample="+81 3 0000 0000"),
+    "url": Way(read=_url, called="a web address", sample="https://example.test/draft"),
+    "list": Way(read=_list, called="a list", kinds=("list",)),
+    "record": Way(read=_record, called="a record", kinds=("record", "money")),
+    "file": Way(read=_file, called="a stored file", kinds=("record",), sample=_SAMPLE_FILE),
+    "choice": Way(read=_choice, called="one of its choices", kinds=("text", "number")),
+    "email": Way(
+        read=lambda field, value, zone, strict: email_address(needs_text(value, "a mail address")),
+        called="a mail address",
+        sample="draft@example.test",
+    ),
+    "any": Way(read=lambda field, value, zone, strict: value, called="a value", kinds=(), sample="draft"),
+}
+
+
+# --- the door ------------------------------------------------------------------------------------------------------
 
 
 def read_inputs(inputs: Mapping[str, Json], given: Mapping[str, Json], *, zone: str = "UTC") -> dict[str, Json]:
@@ -114,11 +383,7 @@ def read_inputs(inputs: Mapping[str, Json], given: Mapping[str, Json], *, zone: 
 
     Text from a form or a terminal becomes the field's kind; defaults are filled in; a missing optional field is None.
     """
-    schema = _given_schema(inputs)
-    if schema is not None:
-        found, wrong = _read_by_schema(schema, given)
-    else:
-        found, wrong = read_entries(field_types(inputs), given, zone=zone)
+    found, wrong = read_entries(field_types(inputs), given, zone=zone)
     if wrong:
         raise InputsInvalid(wrong)
     return found
@@ -133,227 +398,3 @@ def check_fields(fields: Mapping[str, Json], given: Mapping[str, Json]) -> tuple
 def sample(fields: Mapping[str, Json]) -> dict[str, Json]:
     """An answer made out of output types, for drafts; the same each time."""
     return {name: sample_entry(name, field) for name, field in field_types(fields).items()}
-
-
-def _given_schema(inputs: Mapping[str, Json]) -> Mapping[str, Json] | None:
-    """The parsed schema of `{ schema: … }`; None when `schema` is an ordinary input or there is none."""
-    schema = inputs.get("schema") if len(inputs) == 1 else None
-    return schema if isinstance(schema, Mapping) and ("properties" in schema or "$schema" in schema) else None
-
-
-def _read_by_schema(schema: Mapping[str, Json], given: Mapping[str, Json]) -> tuple[dict[str, Json], dict[str, str]]:
-    refused = schema_faults(schema)
-    if refused:
-        return {}, {"schema": refused[0]}
-    properties = schema.get("properties", {})
-    values = {name: _from_text(properties.get(name, {}), value) for name, value in given.items() if value is not None}
-    for name, part in properties.items():
-        if name not in values and isinstance(part, Mapping) and "default" in part:
-            values[name] = part["default"]
-    wrong: dict[str, str] = {}
-    try:
-        for error in _Validator(schema, format_checker=_CHECKER).iter_errors(values):
-            for name, what in _sentences(error, properties):
-                wrong.setdefault(name, what)
-    except RecursionError:
-        wrong["schema"] = "the schema refers to itself without an end"
-    return {**dict.fromkeys(properties), **values}, wrong
-
-
-def _from_text(part: Json, value: Json) -> Json:
-    """A form's text as the number or switch that the schema wants; unchanged when it is neither."""
-    wanted = part.get("type") if isinstance(part, Mapping) else None
-    if not isinstance(value, str):
-        return value
-    try:
-        if wanted in ("number", "integer"):
-            return read_number(value)
-        if wanted == "boolean":
-            return read_entry(FieldType(kind="yes_no"), value)
-    except ValueError:
-        return value
-    return value
-
-
-def _sentences(error: ValidationError, properties: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
-    """(field, sentence) for one refusal of the validator, in our words."""
-    path = [str(part) for part in error.absolute_path]
-    word, value = str(error.validator), error.instance
-    wanted: Any = error.validator_value
-    if word == "required" and isinstance(value, Mapping):
-        yield from ((".".join([*path, name]), MISSING) for name in wanted if name not in value)
-        return
-    if word == "additionalProperties" and isinstance(value, Mapping):
-        known = error.schema.get("properties", {}) if isinstance(error.schema, Mapping) else {}
-        for name in value:
-            if name not in known:
-                yield (
-                    ".".join([*path, str(name)]),
-                    f"there is no such field, {did_you_mean(str(name), known, 'there are')}",
-                )
-        return
-    yield ".".join(path) or "inputs", _sentence(word, wanted, value)
-
-
-def _sentence(word: str, wanted: Any, value: Json) -> str:
-    if word == "type":
-        kinds = wanted if isinstance(wanted, list) else [wanted]
-        return f"must be {' or '.join(_TYPE_WORDS.get(str(kind), str(kind)) for kind in kinds)}, not {shown(value)}"
-    if word == "enum" and isinstance(wanted, list):
-        return f"must be one of {', '.join(map(str, wanted))}, not {shown(value)}"
-    pattern = _WORD_SENTENCES.get(word, 'does not fit "{word}" of the schema, {value} was given')
-    return pattern.format(word=word, wanted=wanted, value=shown(value))
-
-
-_TYPE_WORDS: Mapping[str, str] = {
-    "string": "a text",
-    "number": "a number",
-    "integer": "a whole number",
-    "boolean": "yes or no",
-    "array": "a list",
-    "object": "a record",
-    "null": "empty",
-}
-_WORD_SENTENCES: Mapping[str, str] = {
-    "const": "must be {wanted}, not {value}",
-    "format": "{value} does not fit the format {wanted}",
-    "pattern": "{value} does not fit the pattern {wanted}",
-    "minLength": "{value} is shorter than {wanted} characters",
-    "maxLength": "{value} is longer than {wanted} characters",
-    "minimum": "must be at least {wanted}, not {value}",
-    "maximum": "must be at most {wanted}, not {value}",
-    "exclusiveMinimum": "must be more than {wanted}, not {value}",
-    "exclusiveMaximum": "must be less than {wanted}, not {value}",
-    "multipleOf": "must be a multiple of {wanted}, not {value}",
-    "minItems": "must have at least {wanted} items",
-    "maxItems": "must have at most {wanted} items",
-    "uniqueItems": "must not have an item twice",
-}
-
-
-# --- a schema from outside -----------------------------------------------------------------------------------------
-
-
-def schema_faults(schema: Json) -> tuple[str, ...]:
-    """One sentence for each thing in the schema that would not be checked; none when all of it is."""
-    if not isinstance(schema, Mapping):
-        return (f"a schema is a record, not {shown(schema)}",)
-    if schema.get("type") != "object":
-        return ('the schema of inputs has "type": "object"',)
-    dialect = schema.get("$schema", _DIALECTS[0])
-    if dialect not in _DIALECTS:
-        return (f"the schema is written in another dialect, {shown(dialect)}: use {_DIALECTS[0]}",)
-    return tuple(_walk(schema, schema, "", 1))
-
-
-def _walk(schema: Json, root: Mapping[str, Json], path: str, depth: int) -> Iterator[str]:
-    if isinstance(schema, bool):
-        return
-    where = f"in {path}: " if path else ""
-    if not isinstance(schema, Mapping):
-        yield f"{where}a schema is a record, not {shown(schema)}"
-        return
-    if depth > _DEEPEST:
-        yield f"{where}the schema is nested too deep"
-        return
-    for key, value in schema.items():
-        if key not in _KNOWN:
-            yield f'{where}"{key}" is not checked here: {did_you_mean(str(key), _KNOWN) or "leave it out"}'
-        elif key in _SPECIAL:
-            yield from (f"{where}{what}" for what in _special(key, value, root))
-        elif key in _ONE:
-            yield from _walk(value, root, f"{path}/{key}", depth + 1)
-        elif key in _MANY or key in _NAMED:
-            if not isinstance(value, Mapping if key in _NAMED else list):
-                yield f'"{path}/{key}" is a {"record" if key in _NAMED else "list"} of schemas, not {shown(value)}'
-                continue
-            for name, part in value.items() if isinstance(value, Mapping) else enumerate(value):
-                yield from _walk(part, root, f"{path}/{key}/{name}", depth + 1)
-
-
-def _special(key: str, value: Json, root: Mapping[str, Json]) -> Iterator[str]:
-    if not isinstance(value, str):
-        yield f'"{key}" is a text, not {shown(value)}'
-    elif key == "format" and value not in FORMATS:
-        yield f'the format "{value}" is not checked here: {did_you_mean(value, FORMATS, "formats")}'
-    elif key == "pattern" and not is_safe_pattern(value):
-        yield f'the pattern "{value}" could run for ever: write it without groups, such as [A-Z]{{3}}[0-9]+'
-    elif key == "$ref" and not _is_reachable(value, root):
-        yield f'"$ref": "{value}" does not lead to a place under $defs of this file'
-
-
-def _is_reachable(reference: str, root: Mapping[str, Json]) -> bool:
-    parts = reference.split("/")
-    defined = root.get("$defs")
-    return len(parts) == 3 and parts[:2] == ["#", "$defs"] and isinstance(defined, Mapping) and parts[2] in defined
-
-
-def is_safe_pattern(pattern: str) -> bool:
-    """Whether the pattern is a plain row of signs and classes, at most two of them repeated without an end."""
-    at, endless = 0, 0
-    body = pattern.removeprefix("^")
-    if body.endswith("$") and not body.endswith("\\$"):
-        body = body[:-1]
-    while at < len(body):
-        atom = _ATOM.match(body, at)
-        if atom is None:
-            return False
-        at = atom.end()
-        repeat = _REPEAT.match(body, at)
-        if repeat is not None:
-            at = repeat.end()
-            endless += repeat[0] in ("*", "+") or repeat[0].endswith(",}")
-    try:
-        re.compile(pattern)
-    except re.error:
-        return False
-    return endless <= _MOST_REPEATS and len(pattern) <= 200
-
-
-# --- what the validator does not do by itself ----------------------------------------------------------------------
-
-
-def _multiple_of(validator: Any, step: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
-    """In decimals, so that 19.99 is a multiple of 0.01."""
-    if is_number(value) and is_number(step) and step > 0 and exact(value) % exact(step) != 0:
-        yield ValidationError("not a multiple")
-
-
-def _pattern(validator: Any, pattern: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
-    if isinstance(value, str) and (len(value) > _LONGEST_PATTERN_TEXT or not re.search(pattern, value)):
-        yield ValidationError("no match")
-
-
-_Validator: type[Draft202012Validator] = extend(  # type: ignore[no-untyped-call]
-    Draft202012Validator, {"multipleOf": _multiple_of, "pattern": _pattern}
-)
-_CHECKER = FormatChecker(formats=())
-
-
-def _fits_format(name: str, value: str) -> bool:
-    try:
-        if name == "email":
-            return bool(email_address(value))
-        if name == "uri":
-            return is_web_address(value)
-        if name == "uuid":
-            return str(uuid.UUID(value)) == value.lower()
-        if name in ("ipv4", "ipv6"):
-            return ipaddress.ip_address(value).version == int(name[-1])
-        if name == "time":
-            return bool(dates.read_time(value))
-        when = dates.read(value, "UTC")
-    except (ValueError, EvaluationError):
-        return False
-    has_time = hasattr(when, "hour")
-    return has_time and (value[-1] == "Z" or value[-6] in "+-") if name == "date-time" else not has_time
-
-
-def _register(name: str) -> None:
-    @_CHECKER.checks(name)
-    def check(value: object) -> bool:
-        return not isinstance(value, str) or _fits_format(name, value)
-
-
-for _name in FORMATS:
-    _register(_name)
