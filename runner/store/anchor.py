@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from runner.errors import StoreUnwritable
 
 BLOCK = 1_000
 FILE = "anchor"
@@ -36,10 +38,14 @@ def read_anchor(place: Path) -> Anchor | None:
         return None
 
 
-def write_anchor(place: Path, anchor: Anchor) -> None:
-    """Writes it so that a crash leaves the old one or the new one, synced to the disk. Raises OSError."""
-    words = {"database": anchor.database, "start": anchor.start, "end": anchor.end, "fence": anchor.fence}
-    write_synced(place / FILE, json.dumps(words).encode())
+def keep_anchor(place: Path, anchor: Anchor) -> None:
+    """Writes it so that a crash leaves the old one or the new one, synced to the disk. Raises StoreUnwritable."""
+    try:
+        write_synced(place / FILE, json.dumps(asdict(anchor)).encode())
+    except OSError as problem:
+        raise StoreUnwritable(
+            f"{place / FILE} cannot be written: {problem.strerror}; nothing of this write was kept"
+        ) from None
 
 
 def reserved(database: str, commit_no: int, fence: int) -> Anchor:

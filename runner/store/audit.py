@@ -14,8 +14,8 @@ from runner.errors import NotFound, StoreCorrupt
 from runner.store.artifacts import Artifacts
 from runner.store.facts import ChainFault
 from runner.store.log import SITE, ChainCheck, StoredRow, decode, elsewhere, first_hash
-from runner.store.tables import log, meta, payloads, runs
-from runner.store.views import STORED, Views, stored_row
+from runner.store.tables import log, meta, runs
+from runner.store.views import STORED, Views, log_end, stored
 
 _PAGE = 400
 HOW = (
@@ -31,26 +31,16 @@ class Audit(Views):
     def verify(self, run: str = "") -> Sequence[ChainFault]:
         """The first fault of every chain that does not hold; of one run, or of all and `_site`. Raises NotFound."""
         with self._read() as connection:
-            if run == SITE:
-                return _found([self._check_site(connection)])
             if run:
-                return self._verify_one(connection, run)
-            faults = [self._check_site(connection)]
-            for page in _pages(connection):
-                faults += self._check_page(connection, page)
-            faults += _strays(connection)
-            faults += _checkpoints(connection)
-            return _found(faults)
-
-    def _verify_one(self, connection: Connection, run: str) -> Sequence[ChainFault]:
-        row = connection.execute(select(runs.c.seq, runs.c.head).where(runs.c.run_id == run)).first()
-        if row is None:
-            raise NotFound(f"there is no run {run}")
-        return _found([*self._check_page(connection, {run: (row.seq, row.head)}), *_strays(connection, run)])
-
-    def _check_site(self, connection: Connection) -> ChainFault | None:
-        end = connection.execute(select(meta.c.site_seq, meta.c.site_head)).one()
-        return self._check_page(connection, {SITE: (end.site_seq, end.site_head)})[0]
+                end = log_end(connection, run)
+                faults = self._check_page(connection, {run: (end.seq, end.hash)})
+            else:
+                site = log_end(connection, SITE)
+                faults = self._check_page(connection, {SITE: (site.seq, site.hash)})
+                for page in _pages(connection):
+                    faults += self._check_page(connection, page)
+                faults += [*_strays(connection), *_checkpoints(connection)]
+        return [fault for fault in faults if fault is not None]
 
     def _check_page(self, connection: Connection, page: Mapping[str, tuple[int, str]]) -> list[ChainFault | None]:
         checks = {run: ChainCheck(run) for run in page}
@@ -60,7 +50,7 @@ class Audit(Views):
         for run, mine in groupby(rows, key=lambda row: str(row.run_id)):
             check = checks[run]
             for found in mine:
-                row = stored_row(found)
+                row = stored(found)
                 check.follow(row)
                 if check.fault is None:
                     check.fault = _artifact_fault(self.artifacts, run, row)
@@ -72,9 +62,7 @@ class Audit(Views):
             head = connection.execute(select(runs).where(runs.c.run_id == run)).first()
             if head is None:
                 raise NotFound(f"there is no run {run}")
-            rows = [
-                stored_row(row) for row in connection.execute(STORED.where(log.c.run_id == run).order_by(log.c.seq))
-            ]
+            rows = [stored(row) for row in connection.execute(STORED.where(log.c.run_id == run).order_by(log.c.seq))]
             database = connection.execute(select(meta.c.database_id)).scalar_one()
         return {
             "format": "amends-evidence-1",
@@ -82,7 +70,7 @@ class Audit(Views):
             "database": database,
             "first_hash": first_hash(run),
             "run": dict(head._mapping),
-            "log": [asdict(row) for row in rows],
+            "log": [row._asdict() for row in rows],
             "artifacts": dict(self._named_artifacts(rows)),
             "effects": [asdict(effect) for effect in self.effects(run)],
             "handoffs": [asdict(handoff) for handoff in self.handoffs(run=run, open_only=False)],
@@ -99,10 +87,6 @@ class Audit(Views):
         for row in rows:
             if digest := elsewhere(row):
                 yield digest, self.artifacts.get(digest).decode()
-
-
-def _found(faults: Sequence[ChainFault | None]) -> list[ChainFault]:
-    return [fault for fault in faults if fault is not None]
 
 
 def _pages(connection: Connection) -> Iterator[dict[str, tuple[int, str]]]:
@@ -131,23 +115,12 @@ def _artifact_fault(artifacts: Artifacts, run: str, row: StoredRow) -> ChainFaul
     return None
 
 
-def _strays(connection: Connection, run: str = "") -> list[ChainFault]:
-    """Rows that belong to no log: entries of a run that is not there, payloads without an entry."""
+def _strays(connection: Connection) -> list[ChainFault]:
+    """Entries of runs that are not there."""
     known = exists().where(runs.c.run_id == log.c.run_id)
-    lost = select(log.c.run_id).where(~known, log.c.run_id != SITE).distinct()
-    entry = exists().where(log.c.run_id == payloads.c.run_id, log.c.seq == payloads.c.seq)
-    loose = select(payloads.c.run_id, payloads.c.seq).where(~entry)
-    if run:
-        loose = loose.where(payloads.c.run_id == run)
-        lost = lost.where(log.c.run_id == run)
-    faults = [
-        ChainFault(run=name, seq=0, what=f"there is a log of run {name}, and the run is not in the list of runs")
-        for name in connection.execute(lost).scalars()
-    ]
-    return faults + [
-        ChainFault(run=row.run_id, seq=row.seq, what=f"there is a content for entry {row.seq}, which is missing")
-        for row in connection.execute(loose)
-    ]
+    lost = connection.execute(select(log.c.run_id).where(~known, log.c.run_id != SITE).distinct()).scalars()
+    what = "there is a log of run {}, and the run is not in the list of runs"
+    return [ChainFault(run=name, seq=0, what=what.format(name)) for name in lost]
 
 
 def _checkpoints(connection: Connection) -> Iterator[ChainFault]:
@@ -155,7 +128,7 @@ def _checkpoints(connection: Connection) -> Iterator[ChainFault]:
     told: set[str] = set()
     rows = connection.execute(STORED.where(log.c.run_id == SITE, log.c.type == "Checkpoint").order_by(log.c.seq)).all()
     for row in rows:
-        event = decode(stored_row(row))
+        event = decode(stored(row))
         if not isinstance(event, Checkpoint):
             continue
         heads: dict[str, list[Any]] = event.data["heads"]

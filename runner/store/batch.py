@@ -7,11 +7,11 @@ writer does the group again, each work by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
-from sqlalchemy import Connection, Executable, Insert, Table, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, select
 
 from runner.contract import canonical
 from runner.core.events import (
@@ -21,43 +21,17 @@ from runner.core.events import (
     RecordHeld,
     RecordQuarantined,
     RecordReleased,
+    RunHeld,
 )
 from runner.errors import NotFound
-from runner.store.bulk import insert_rows, update_rows
 from runner.store.facts import EffectChange, HandOffChange, LogEnd, RunColumns
 from runner.store.log import SITE, Entry, chained
-from runner.store.tables import (
-    bundles,
-    effects,
-    handoffs,
-    holds,
-    log,
-    meta,
-    payloads,
-    quarantine,
-    receipts,
-    runs,
-    site_holds,
-    texts,
-)
-
-Row = dict[str, Any]
-Values = tuple[Any, ...]
-"""A row in the order of its table's columns."""
+from runner.store.statements import INDEXED, Rows, Statements, Values
+from runner.store.tables import holds, runs
 
 
 class Moved(Exception):
     """A run or the meta row was not where the batch had read it."""
-
-
-class Dialect(Protocol):
-    """The words in which databases differ."""
-
-    def upsert(self, table: Table, keys: tuple[str, ...], changed: tuple[str, ...]) -> Insert:
-        """INSERT that changes the named columns where the key is there already."""
-
-    def insert_new(self, table: Table) -> Insert:
-        """INSERT that leaves a row alone that is there already."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -66,32 +40,24 @@ class Head:
 
     run: str
     was: int
-    seq: int
     hash: str
     record: str
-    indexed: tuple[str, int | None, int | None, str]
-    """status, wake_at, ended_at, held_on as the table has them: columns that stand in indexes."""
+    indexed: Values
+    """What the table has in the columns that stand in indexes; the last is `held_on`."""
+    seq: int = 0
     held_on: str = ""
     columns: RunColumns | None = None
     dirty: bool = False
 
-    def copy(self) -> Head:
-        """The same place, for a batch that may yet fail."""
-        return Head(
-            run=self.run,
-            was=self.was,
-            seq=self.seq,
-            hash=self.hash,
-            record=self.record,
-            indexed=self.indexed,
-            held_on=self.held_on,
-        )
+    def __post_init__(self) -> None:
+        self.seq, self.held_on = self.was, self.indexed[3]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Site:
     """The meta row: what is true of the database as a whole."""
 
+    id: int
     database_id: str
     commit_no: int
     fence: int
@@ -101,83 +67,37 @@ class Site:
     restored_at: int | None
 
 
-_MOVED = ("seq", "head", "updated_at", "commit_no")
-_TOLD = ("phase", "waiting_for", "at_step", "needs", "summary", "decided")
-_INDEXED = ("status", "wake_at", "ended_at", "held_on")
-
-
-class Statements:
-    """The statements of a batch, made once for a dialect."""
-
-    def __init__(self, dialect: Dialect) -> None:
-        at_seq = (("b_run", "run_id"), ("b_was", "seq"))
-        self.light = update_rows(runs, at_seq, _MOVED)
-        self.middle = update_rows(runs, at_seq, _MOVED + _TOLD)
-        self.full = update_rows(runs, at_seq, _MOVED + _TOLD + _INDEXED)
-        self.runs = insert_rows(insert(runs), runs)
-        self.log = insert_rows(insert(log), log)
-        self.payloads = insert_rows(insert(payloads), payloads)
-        self.effects = insert_rows(_upsert(dialect, effects), effects)
-        self.handoffs = insert_rows(_upsert(dialect, handoffs), handoffs)
-        self.receipts = insert_rows(dialect.insert_new(receipts), receipts)
-        self.quarantine = _upsert(dialect, quarantine)
-        self.site_holds = _upsert(dialect, site_holds)
-        self.holds = dialect.insert_new(holds)
-        self.texts = dialect.insert_new(texts)
-        self.bundles = dialect.insert_new(bundles)
-
-
-def _upsert(dialect: Dialect, table: Table) -> Insert:
-    keys = tuple(column.name for column in table.primary_key)
-    return dialect.upsert(table, keys, tuple(column.name for column in table.c if column.name not in keys))
-
-
-_HEADS = (
-    select(*(runs.c[name] for name in ("run_id", "seq", "head", "record", *_INDEXED)))
-    .where(runs.c.run_id.in_(bindparam("ids", expanding=True)))
-    .with_for_update()
+_HEADS = select(*(runs.c[name] for name in ("run_id", "seq", "head", "record", *INDEXED))).where(
+    runs.c.run_id.in_(bindparam("ids", expanding=True))
 )
 _HOLDERS = (
     select(holds.c.record, holds.c.run_id)
     .where(holds.c.record.in_(bindparam("names", expanding=True)))
     .order_by(holds.c.record, holds.c.at, holds.c.run_id)
 )
-_FREE = delete(holds).where(holds.c.record == bindparam("b_record"), holds.c.run_id == bindparam("b_run"))
-_ANSWER = (
-    update(quarantine)
-    .where(
-        quarantine.c.record == bindparam("b_record"),
-        quarantine.c.run_id == bindparam("b_run"),
-        quarantine.c.status == "set_aside",
-    )
-    .values(status=bindparam("b_status"), answered_by=bindparam("b_by"), answered_at=bindparam("b_at"))
-)
-_SITE_FREE = delete(site_holds).where(site_holds.c.name == bindparam("b_name"))
-_META = (
-    update(meta)
-    .where(meta.c.id == 1, meta.c.fence == bindparam("b_fence"), meta.c.commit_no == bindparam("b_was"))
-    .values({name: bindparam(name) for name in ("commit_no", "site_seq", "site_head", "checkpointed", "restored_at")})
-)
 
 
 @dataclass(kw_only=True, slots=True)
 class Batch:
-    """The rows of one transaction (or of one savepoint of it). `now` is ms since the epoch."""
+    """The rows of one transaction (or of one savepoint of it). `now` is ms since the epoch.
+
+    `cursor` is the driver's own, for what is written all the time; `connection` the same transaction for the rest.
+    """
 
     connection: Connection
-    statements: Statements
+    cursor: Any
+    words: Statements
     site: Site
     now: int
     heads: dict[str, Head] = field(default_factory=dict)
     holders: dict[str, list[str]] = field(default_factory=dict)
     starting: set[tuple[str, ...]] = field(default_factory=set)
     log_rows: list[Values] = field(default_factory=list)
-    payload_rows: list[Values] = field(default_factory=list)
     run_rows: list[Values] = field(default_factory=list)
     receipt_rows: list[Values] = field(default_factory=list)
     effect_rows: dict[tuple[str, int], Values] = field(default_factory=dict)
     handoff_rows: dict[tuple[str, str], Values] = field(default_factory=dict)
-    others: list[tuple[Executable, Row]] = field(default_factory=list)
+    others: list[tuple[Rows | str, Values]] = field(default_factory=list)
     written: bool = False
 
     # -- reading --
@@ -185,34 +105,32 @@ class Batch:
     def load(self, ids: Iterable[str], names: Iterable[str], known: Mapping[str, Head]) -> None:
         """Learns where these runs stand (from `known`, else the table) and who holds these records."""
         wanted: list[str] = []
-        for run in dict.fromkeys(ids):
+        for run in ids:
             head = known.get(run)
             if head is None:
                 wanted.append(run)
             else:
-                self.heads[run] = head.copy()
+                self.heads[run] = head
         if wanted:
-            for row in self.connection.execute(_HEADS, {"ids": wanted}):
-                self.heads[row.run_id] = Head(
-                    run=row.run_id,
-                    was=row.seq,
-                    seq=row.seq,
-                    hash=row.head,
-                    record=row.record,
-                    indexed=(row.status, row.wake_at, row.ended_at, row.held_on),
-                    held_on=row.held_on,
-                )
+            for run, seq, link, record, *indexed in self.connection.execute(_HEADS, {"ids": wanted}):
+                self.heads[run] = Head(run=run, was=seq, hash=link, record=record, indexed=tuple(indexed))
         records = list(dict.fromkeys(names))
         if records:
             self.holders.update((name, []) for name in records)
-            for held in self.connection.execute(_HOLDERS, {"names": records}):
-                self.holders[held.record].append(held.run_id)
+            for record, run in self.connection.execute(_HOLDERS, {"names": records}):
+                self.holders[record].append(run)
 
     def head(self, run: str) -> Head:
         """Where a run stands. Raises NotFound."""
         found = self.heads.get(run)
         if found is None:
             raise NotFound(f"there is no run {run}")
+        return found
+
+    def ask(self, text: str, *values: Any) -> list[Values]:
+        """The rows that answer one of the statements' questions."""
+        self.cursor.execute(text, values)
+        found: list[Values] = self.cursor.fetchall()
         return found
 
     # -- planning --
@@ -231,20 +149,9 @@ class Batch:
         self.site = replace(self.site, site_seq=seq, site_head=self._place(SITE, seq, self.site.site_head, entry))
 
     def _place(self, run: str, seq: int, previous: str, entry: Entry) -> str:
-        link = chained(
-            previous,
-            run,
-            seq,
-            at=entry.at,
-            kind=entry.type,
-            step=entry.step,
-            external_id=entry.external_id,
-            digest=entry.digest,
-        )
-        self.log_rows.append(
-            (run, seq, entry.at, entry.type, entry.step, entry.external_id, entry.digest, link, entry.guard)
-        )
-        self.payload_rows.append((run, seq, entry.salt, entry.data))
+        kind, at, step, external_id, guard, digest, salt, data, _ = entry
+        link = chained(previous, run, seq, at, kind, step, external_id, digest)
+        self.log_rows.append((run, seq, at, kind, step, external_id, digest, link, guard, salt, data))
         return link
 
     def set_columns(self, head: Head, columns: RunColumns) -> None:
@@ -256,97 +163,50 @@ class Batch:
 
     def set_effects(self, run: str, changes: Iterable[EffectChange]) -> None:
         """Rows of the effects table."""
-        for change in changes:
-            self.effect_rows[run, change.start_no] = (
-                run,
-                change.start_no,
-                change.path,
-                change.part,
-                change.action,
-                change.disposition,
-                change.external_id,
-                change.note,
-            )
+        for it in changes:
+            row = (run, it.start_no, it.path, it.part, it.action, it.disposition, it.external_id, it.note)
+            self.effect_rows[run, it.start_no] = row
 
     def set_handoffs(self, run: str, changes: Iterable[HandOffChange]) -> None:
         """Rows of the hand-offs table."""
-        for change in changes:
-            self.handoff_rows[run, change.handoff] = (
-                run,
-                change.handoff,
-                change.step,
-                change.kind,
-                change.owner,
-                change.status,
-                change.opened_at,
-                change.summary,
-                canonical(list(change.choices)).decode(),
-                change.resolved_by,
-                change.choice,
-            )
+        for it in changes:
+            choices = canonical(list(it.choices)).decode()
+            begun = (run, it.handoff, it.step, it.kind, it.owner, it.status, it.opened_at, it.summary, choices)
+            self.handoff_rows[run, it.handoff] = (*begun, it.resolved_by, it.choice)
 
-    def set_lists(self, run: str, event: Event) -> None:
+    def set_lists(self, head: Head, event: Event) -> None:
         """What an event means for the lists of held and quarantined records."""
-        if isinstance(event, RecordHeld):
-            row = {"record": event.record, "run_id": run, "handoff": event.handoff, "at": event.at}
-            self.others.append((self.statements.holds, row))
-            holders = self.holders.setdefault(event.record, [])
-            if run not in holders:
-                holders.append(run)
-        elif isinstance(event, RecordReleased):
-            self.others.append((_FREE, {"b_record": event.record, "b_run": run}))
-            self.holders[event.record] = [other for other in self.holders.get(event.record, []) if other != run]
-        elif isinstance(event, RecordQuarantined):
-            row = set_aside(run, record=event.record, step=event.step, reason=event.reason, at=event.at)
-            self.others.append((self.statements.quarantine, row))
-        elif isinstance(event, QuarantineReleased | QuarantineDiscarded):
-            status = "released" if isinstance(event, QuarantineReleased) else "discarded"
-            row = {"b_record": event.record, "b_run": run, "b_status": status, "b_by": event.by, "b_at": event.at}
-            self.others.append((_ANSWER, row))
-
-    def hold_site(self, name: str, by: str, at: int) -> None:
-        """A row of the site's holds."""
-        self.others.append((self.statements.site_holds, {"name": name, "held_by": by, "at": at}))
-
-    def free_site(self, name: str) -> None:
-        """The row of the site's holds goes."""
-        self.others.append((_SITE_FREE, {"b_name": name}))
-
-    def forget_restored(self) -> None:
-        """The database counts as whole again."""
-        self.site = replace(self.site, restored_at=None)
+        listed = _LISTED.get(type(event))
+        if listed is not None:
+            listed(self, head, event)
 
     # -- writing --
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was planned since the last `write`."""
-        rows = (self.log_rows, self.run_rows, self.receipt_rows, self.others)
-        return not any(rows) and not any(head.dirty for head in self.heads.values())
+        rows = self.log_rows or self.run_rows or self.receipt_rows or self.others
+        return not rows and not any(head.dirty for head in self.heads.values())
 
     def write(self) -> None:
-        """Writes what was planned. Raises Moved, or the database's own errors (an IntegrityError for a guard)."""
+        """Writes what was planned. Raises Moved, or the driver's own errors (an IntegrityError for a guard)."""
         if self.is_empty:
             return
         self.written = True
-        words, connection = self.statements, self.connection
-        if self.run_rows:
-            words.runs.run(connection, self.run_rows)
+        words, cursor = self.words, self.cursor
+        words.runs.run(cursor, self.run_rows)
         self._write_heads()
-        for statement, rows in (
-            (words.log, self.log_rows),
-            (words.payloads, self.payload_rows),
-            (words.receipts, self.receipt_rows),
-            (words.effects, list(self.effect_rows.values())),
-            (words.handoffs, list(self.handoff_rows.values())),
-        ):
-            if rows:
-                statement.run(connection, rows)
-        self._write_others()
-        for done in (self.run_rows, self.log_rows, self.payload_rows, self.receipt_rows, self.others):
+        words.log.run(cursor, self.log_rows)
+        words.receipts.run(cursor, self.receipt_rows)
+        words.effects.run(cursor, list(self.effect_rows.values()))
+        words.handoffs.run(cursor, list(self.handoff_rows.values()))
+        for statement, values in self.others:
+            if isinstance(statement, Rows):
+                statement.run(cursor, [values])
+            else:
+                cursor.execute(statement, values)
+        for done in (self.run_rows, self.log_rows, self.receipt_rows, self.others, self.effect_rows, self.handoff_rows):
             done.clear()
-        self.effect_rows.clear()
-        self.handoff_rows.clear()
 
     def _write_heads(self) -> None:
         light: list[Values] = []
@@ -356,54 +216,84 @@ class Batch:
         for head in self.heads.values():
             if not head.dirty:
                 continue
-            row: Values = (head.run, head.was, head.seq, head.hash, self.now, commit)
-            told = head.columns
+            told, seq = head.columns, head.seq
+            row: Values = (seq, head.hash, self.now, commit)
+            place = (head.run, head.was)
             if told is None:
-                light.append(row)
+                light.append(row + place)
             else:
-                row += (told.phase, told.waiting_for, told.at_step, told.needs, told.summary, head.seq)
+                row += (told.phase, told.waiting_for, told.at_step, told.needs, told.summary, seq)
                 indexed = (told.status, told.wake_at, told.ended_at, head.held_on)
                 if indexed == head.indexed:
-                    middle.append(row)
+                    middle.append(row + place)
                 else:
                     head.indexed = indexed
-                    full.append(row + indexed)
-            head.was, head.columns, head.dirty = head.seq, None, False
-        words = self.statements
+                    full.append(row + indexed + place)
+            head.was, head.columns, head.dirty = seq, None, False
+        words = self.words
         for statement, rows in ((words.light, light), (words.middle, middle), (words.full, full)):
-            if rows and statement.run(self.connection, rows) != len(rows):
+            if statement.run(self.cursor, rows) != len(rows):
                 raise Moved
-
-    def _write_others(self) -> None:
-        """In the order they were planned; neighbours of one kind go together."""
-        at = 0
-        while at < len(self.others):
-            statement = self.others[at][0]
-            end = at + 1
-            while end < len(self.others) and self.others[end][0] is statement:
-                end += 1
-            self.connection.execute(statement, [row for _, row in self.others[at:end]])
-            at = end
 
     def seal(self) -> Site:
         """Writes the meta row of this commit; the last thing before COMMIT. Raises Moved when the fence was raised."""
-        row = {
-            "b_fence": self.site.fence,
-            "b_was": self.site.commit_no,
-            "commit_no": self.site.commit_no + 1,
-            "site_seq": self.site.site_seq,
-            "site_head": self.site.site_head,
-            "checkpointed": self.site.checkpointed,
-            "restored_at": self.site.restored_at,
-        }
-        if self.connection.execute(_META, row).rowcount != 1:
+        site, commit = self.site, self.site.commit_no + 1
+        said = (commit, site.site_seq, site.site_head, site.checkpointed, site.restored_at, site.fence, site.commit_no)
+        self.cursor.execute(self.words.seal, said)
+        if self.cursor.rowcount != 1:
             raise Moved
-        return replace(self.site, commit_no=self.site.commit_no + 1)
+        return replace(site, commit_no=commit)
 
 
-def set_aside(run: str, *, record: str, step: str, reason: str, at: int, content: str = "{}") -> Row:
+# --- what events mean for the lists ----------------------------------------------------------------------------------
+
+
+def set_aside(run: str, record: str, step: str, reason: str, at: int, content: str = "{}") -> Values:
     """A row of the quarantine list."""
-    return {
-        "record": record, "run_id": run, "step": step, "reason": reason, "content": content,
-        "status": "set_aside", "at": at, "answered_by": "", "answered_at": None,
-    }  # fmt: skip
+    return (record, run, step, reason, content, "set_aside", at, "", None)
+
+
+def _hold(batch: Batch, head: Head, event: RecordHeld) -> None:
+    batch.others.append((batch.words.holds, (event.record, head.run, event.handoff, event.at)))
+    holders = batch.holders.setdefault(event.record, [])
+    if head.run not in holders:
+        holders.append(head.run)
+
+
+def _release(batch: Batch, head: Head, event: RecordReleased) -> None:
+    batch.others.append((batch.words.free, (event.record, head.run)))
+    batch.holders[event.record] = [other for other in batch.holders.get(event.record, []) if other != head.run]
+
+
+def _set_aside(batch: Batch, head: Head, event: RecordQuarantined) -> None:
+    row = set_aside(head.run, event.record, event.step, event.reason, event.at)
+    batch.others.append((batch.words.quarantine, row))
+
+
+def _answer(batch: Batch, head: Head, event: QuarantineReleased | QuarantineDiscarded) -> None:
+    status = "released" if isinstance(event, QuarantineReleased) else "discarded"
+    values = (status, event.by, event.at, event.record, head.run, "set_aside")
+    batch.others.append((batch.words.answer, values))
+
+
+def _note_waiting(_batch: Batch, head: Head, event: RunHeld) -> None:
+    if event.why == "record":
+        head.held_on = event.name or head.record
+
+
+_LISTED: dict[type[Event], Callable[[Batch, Head, Any], None]] = {
+    RecordHeld: _hold,
+    RecordReleased: _release,
+    RecordQuarantined: _set_aside,
+    QuarantineReleased: _answer,
+    QuarantineDiscarded: _answer,
+    RunHeld: _note_waiting,
+}
+
+
+def records_of(events: Sequence[Event]) -> tuple[str, ...]:
+    """The records that these events hold or release."""
+    return tuple(event.record for event in events if isinstance(event, _HOLDING))
+
+
+_HOLDING = (RecordHeld, RecordReleased)

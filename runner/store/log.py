@@ -7,13 +7,12 @@ chained, a payload can be erased with its salt and the chain still verifies.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import threading
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any, NamedTuple
 
 from runner.contract import Json, canonical
 from runner.core.events import Event, OutcomeEvent, payload, restore
@@ -22,9 +21,10 @@ from runner.store.facts import ChainFault
 SITE = "_site"
 """The run id of the chain that holds facts of no run."""
 
+LOST = "output lost: "
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
+
+class Entry(NamedTuple):
     """An event in the form it is stored in, not yet placed in a chain. `data` is the payload as JSON text."""
 
     type: str
@@ -32,16 +32,15 @@ class Entry:
     step: str
     external_id: str
     guard: str | None
-    data: str
     digest: str
     salt: str
+    data: str
     size: int
     """Bytes of the payload."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StoredRow:
-    """One row of the log with its payload as it stands in the tables; `salt` and `data` are None once erased."""
+class StoredRow(NamedTuple):
+    """One row of the log as it stands in the table; `salt` and `data` are None once erased."""
 
     seq: int
     at: int
@@ -57,43 +56,54 @@ class StoredRow:
 
 def first_hash(run: str) -> str:
     """What stands before the first entry of a run's chain."""
-    return hashlib.sha256(run.encode()).hexdigest()
+    return sha256(run.encode()).hexdigest()
 
 
 def payload_digest(salt: str, data: bytes) -> str:
     """What the chain knows of a payload."""
-    return hashlib.sha256(salt.encode() + data).hexdigest()
+    return sha256(salt.encode() + data).hexdigest()
 
 
-def chained(previous: str, run: str, seq: int, *, at: int, kind: str, step: str, external_id: str, digest: str) -> str:
+def chained(previous: str, run: str, seq: int, at: int, kind: str, step: str, external_id: str, digest: str) -> str:
     """The hash of an entry. Each part has a fixed length, is a number, or is led by its length."""
     text = (
         f"{previous}\n{digest}\n{seq}\n{at}\n{kind}\n{len(run)}:{run}\n{len(step)}:{step}\n"
         f"{len(external_id)}:{external_id}"
     )
-    return hashlib.sha256(text.encode()).hexdigest()
+    return sha256(text.encode()).hexdigest()
 
 
 def encode(event: Event) -> Entry:
     """The event as it will be stored. An outcome is never refused: what cannot be written of its output is left out."""
     try:
-        raw = _bytes(payload(event))
+        return stands_for(event, payload(event))
     except (ValueError, TypeError) as problem:
         if not isinstance(event, OutcomeEvent):
             raise
-        event = without_output(event, f"it is not JSON ({problem})")
-        raw = _bytes(payload(event))
-    return _entry(event, raw)
+        alone = without_output(event, f"it is not JSON ({problem})")
+        return stands_for(alone, payload(alone))
 
 
 def stands_for(event: Event, data: Mapping[str, Json]) -> Entry:
-    """The entry of an event whose payload is kept elsewhere; `data` says where."""
-    return _entry(event, canonical(data))
+    """The entry of an event with this payload: its own, or one that says where it is kept."""
+    try:
+        raw = canonical(data)
+    except UnicodeEncodeError:
+        # Half a character (a lone surrogate) has no UTF-8 form; escaped it survives the way there and back.
+        raw = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    salt, external_id = _salt(), event.external_id
+    if not external_id.isascii() or "\0" in external_id:
+        # No database keeps NUL and half characters in text.
+        external_id = external_id.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+    digest = payload_digest(salt, raw)
+    return Entry(
+        type(event).__name__, event.at, event.step, external_id, event.guard, digest, salt, raw.decode(), len(raw)
+    )
 
 
 def apart(entry: Entry) -> bytes:
     """A payload as it is kept in a file of its own. The salt makes each file one entry's alone, so it can be erased."""
-    return f'{{"payload":{entry.data},"salt":"{_SALTS.next()}"}}'.encode()
+    return f'{{"payload":{entry.data},"salt":"{_salt()}"}}'.encode()
 
 
 def read_apart(data: bytes) -> Mapping[str, Json]:
@@ -104,13 +114,9 @@ def read_apart(data: bytes) -> Mapping[str, Json]:
 
 def without_output(event: OutcomeEvent, why: str) -> OutcomeEvent:
     """The outcome alone, when its output cannot be kept. `output_lost` knows it again."""
-    words: dict[str, Any] = {}
-    if hasattr(event, "output"):
-        words["output"] = {}
-    if hasattr(event, "note"):
-        words["note"] = LOST + why
-    elif hasattr(event, "summary"):
-        words["summary"] = LOST + why
+    words: dict[str, Any] = {"output": {}} if hasattr(event, "output") else {}
+    for name in [name for name in ("note", "summary") if hasattr(event, name)][:1]:
+        words[name] = LOST + why
     return replace(event, **words)
 
 
@@ -119,56 +125,18 @@ def output_lost(event: Event) -> bool:
     return any(str(getattr(event, name, "")).startswith(LOST) for name in ("note", "summary"))
 
 
-LOST = "output lost: "
+_SALTS: list[str] = []
+os.register_at_fork(after_in_child=_SALTS.clear)
 
 
-def _bytes(value: Mapping[str, Json]) -> bytes:
+def _salt() -> str:
+    """16 random bytes in hexadecimal, drawn from the system many at a time."""
     try:
-        return canonical(value)
-    except UnicodeEncodeError:
-        # Half a character (a lone surrogate) has no UTF-8 form; escaped it survives the way there and back.
-        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-
-
-def _entry(event: Event, raw: bytes) -> Entry:
-    salt = _SALTS.next()
-    return Entry(
-        type=type(event).__name__,
-        at=event.at,
-        step=event.step,
-        external_id=_storable(event.external_id),
-        guard=event.guard,
-        data=raw.decode(),
-        digest=payload_digest(salt, raw),
-        salt=salt,
-        size=len(raw),
-    )
-
-
-class _Salts(threading.local):
-    """Random salts, drawn from the system many at a time: one system call each would cost more than all the rest."""
-
-    def __init__(self) -> None:
-        self._drawn = b""
-        self._process = 0
-
-    def next(self) -> str:
-        """16 random bytes in hexadecimal. A forked process draws its own."""
-        if not self._drawn or self._process != os.getpid():
-            self._drawn, self._process = os.urandom(_SALT_BYTES * 256), os.getpid()
-        salt, self._drawn = self._drawn[:_SALT_BYTES], self._drawn[_SALT_BYTES:]
-        return salt.hex()
-
-
-_SALT_BYTES = 16
-_SALTS = _Salts()
-
-
-def _storable(text: str) -> str:
-    """Without what no database keeps in text: NUL and half characters."""
-    if text.isascii() and "\0" not in text:
-        return text
-    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+        return _SALTS.pop()
+    except IndexError:
+        drawn = os.urandom(16 * 256).hex()
+        _SALTS.extend(drawn[at : at + 32] for at in range(32, len(drawn), 32))
+        return drawn[:32]
 
 
 def decode(row: StoredRow, data: Mapping[str, Json] | None = None) -> Event | None:
@@ -176,15 +144,18 @@ def decode(row: StoredRow, data: Mapping[str, Json] | None = None) -> Event | No
     if row.data is None:
         return None
     try:
-        return restore(
-            row.type,
-            at=row.at,
-            step=row.step,
-            external_id=row.external_id,
-            data=json.loads(row.data) if data is None else data,
-        )
+        told = json.loads(row.data) if data is None else data
+        return restore(row.type, at=row.at, step=row.step, external_id=row.external_id, data=told)
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def elsewhere(row: StoredRow) -> str:
+    """The artifact that holds a row's payload, or empty when the row holds it itself (or it was erased)."""
+    if row.data is None or not row.data.startswith('{"artifact":"'):
+        return ""
+    found: Mapping[str, Json] = json.loads(row.data)
+    return str(found["artifact"]) if set(found) == {"artifact", "size"} else ""
 
 
 # --- checking --------------------------------------------------------------------------------------------------------
@@ -218,60 +189,27 @@ class ChainCheck:
         return None
 
     def _look(self, row: StoredRow) -> ChainFault | None:
-        expected = self.seq + 1
-        if row.seq > expected:
-            return self._says(expected, f"entry {expected} is missing")
-        if row.seq < expected:
-            return self._says(row.seq, f"entry {row.seq} was inserted")
-        if row.data is not None and payload_digest(row.salt or "", _utf8(row.data)) != row.digest:
-            return self._says(row.seq, f"the content of entry {row.seq} was changed ({row.type})")
-        link = chained(
-            self.hash,
-            self.run,
-            row.seq,
-            at=row.at,
-            kind=row.type,
-            step=row.step,
-            external_id=row.external_id,
-            digest=row.digest,
-        )
-        if link != row.hash:
-            return self._says(
-                row.seq, f"entry {row.seq} was changed, moved or put in place of another one ({row.type})"
-            )
-        return self._look_at_guard(row)
-
-    def _look_at_guard(self, row: StoredRow) -> ChainFault | None:
+        seq, expected = row.seq, self.seq + 1
+        if seq != expected:
+            what = f"entry {expected} is missing" if seq > expected else f"entry {seq} was inserted"
+            return self._says(min(seq, expected), what)
+        data = None if row.data is None else row.data.encode("utf-8", "surrogatepass")
+        if data is not None and payload_digest(row.salt or "", data) != row.digest:
+            return self._says(seq, f"the content of entry {seq} was changed ({row.type})")
+        if chained(self.hash, self.run, seq, row.at, row.type, row.step, row.external_id, row.digest) != row.hash:
+            return self._says(seq, f"entry {seq} was changed, moved or put in place of another one ({row.type})")
         event = decode(row)
         if event is not None and event.guard != row.guard:
-            return self._says(row.seq, f"the guard of entry {row.seq} was changed ({row.type})")
+            return self._says(seq, f"the guard of entry {seq} was changed ({row.type})")
         return None
 
     def _says(self, seq: int, what: str) -> ChainFault:
         return ChainFault(run=self.run, seq=seq, what=what)
 
 
-def _utf8(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
-
-
-def elsewhere(row: StoredRow) -> str:
-    """The artifact that holds a row's payload, or empty when the row holds it itself (or it was erased)."""
-    if row.data is None or not row.data.startswith('{"artifact":"'):
-        return ""
-    found: Mapping[str, Json] = json.loads(row.data)
-    return str(found["artifact"]) if set(found) == {"artifact", "size"} else ""
-
-
-def check_rows(run: str, rows: Iterable[StoredRow], seq: int, head: str) -> ChainFault | None:
-    """The first fault of one run's log, or None when it holds."""
-    check = ChainCheck(run)
-    for row in rows:
-        check.follow(row)
-    return check.end(seq, head)
-
-
 def check_pack(pack: Mapping[str, Any]) -> ChainFault | None:
-    """The first fault of an exported evidence pack: needs nothing but the pack."""
-    rows = (StoredRow(**entry) for entry in pack["log"])
-    return check_rows(pack["run"]["run_id"], rows, pack["run"]["seq"], pack["run"]["head"])
+    """The first fault of an exported evidence pack, or None when it holds: needs nothing but the pack."""
+    check = ChainCheck(pack["run"]["run_id"])
+    for entry in pack["log"]:
+        check.follow(StoredRow(**entry))
+    return check.end(pack["run"]["seq"], pack["run"]["head"])

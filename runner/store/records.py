@@ -171,15 +171,9 @@ def _not_there(given: Mapping[str, Json]) -> Outcome:
 @_action("quarantine.add")
 def _add(batch: Batch, operation: OwnOperation) -> Outcome:
     given = operation.input
-    row = set_aside(
-        operation.run,
-        record=given["record"],
-        step=operation.step,
-        reason=str(given.get("reason") or ""),
-        at=batch.now,
-        content=_text(given.get("content") or {}),
-    )
-    batch.connection.execute(batch.statements.quarantine, row)
+    reason, content = str(given.get("reason") or ""), _text(given.get("content") or {})
+    row = set_aside(operation.run, given["record"], operation.step, reason, batch.now, content)
+    batch.words.quarantine.run(batch.cursor, [row])
     return Outcome(result="applied", output={"record": given["record"]}, external_id=given["record"])
 
 

@@ -17,9 +17,13 @@ def ensure_schema(engine: Engine, file: SqliteFile) -> None:
     """Makes the tables in an empty database, or upgrades older ones, in one transaction. Raises StoreError."""
     with engine.connect() as connection, connection.begin():
         if file.is_empty(connection):
-            _create(connection, file)
-            return
-        if is_older(connection, file):
+            metadata.create_all(connection, checkfirst=False)
+            file.sign(connection)
+            connection.execute(insert(version), {"version_num": SCHEMA})
+            numbers = dict.fromkeys(("commit_no", "fence", "site_seq", "checkpointed"), 0)
+            row = {"id": 1, "database_id": uuid.uuid4().hex, "site_head": first_hash(SITE), **numbers}
+            connection.execute(insert(meta), row)
+        elif is_older(connection, file):
             # Loaded by name: alembic costs every command a tenth of a second, and is asked once a release.
             importlib.import_module("runner.store.migrations.upgrade").upgrade(connection)
 
@@ -33,22 +37,3 @@ def is_older(connection: Connection, file: SqliteFile) -> bool:
             "Amends, or put back a copy made before the change"
         )
     return found < SCHEMA
-
-
-def _create(connection: Connection, file: SqliteFile) -> None:
-    metadata.create_all(connection, checkfirst=False)
-    file.sign(connection)
-    connection.execute(insert(version), {"version_num": SCHEMA})
-    connection.execute(
-        insert(meta),
-        {
-            "id": 1,
-            "database_id": uuid.uuid4().hex,
-            "commit_no": 0,
-            "fence": 0,
-            "site_seq": 0,
-            "site_head": first_hash(SITE),
-            "checkpointed": 0,
-            "restored_at": None,
-        },
-    )

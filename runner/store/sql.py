@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
 
 from sqlalchemy import Engine, select, update
 from sqlalchemy.exc import DBAPIError
@@ -17,26 +15,27 @@ from runner.clock import SECOND, Clock
 from runner.contract import Outcome
 from runner.core.events import Event, OutcomeEvent, PersonalDataErased, Restored, SiteEvent
 from runner.errors import EngineBusy, SettingsError, StoreError, StoreUnwritable
-from runner.store.anchor import Anchor, read_anchor, reserved, why_restored, write_anchor
+from runner.store.anchor import Anchor, keep_anchor, read_anchor, reserved, why_restored
 from runner.store.artifacts import LIMIT, Artifacts, fit
 from runner.store.audit import Audit
-from runner.store.batch import Batch, Site, Statements
+from runner.store.batch import Batch, Site
 from runner.store.facts import Append, LogEnd, NewRun, OwnOperation, RunColumns, Started
 from runner.store.lock import EngineLock
 from runner.store.log import Entry, apart, encode, stands_for, without_output
 from runner.store.schema import ensure_schema, is_older
 from runner.store.sqlite import BUSY_TIMEOUT, SqliteFile, shown_size
+from runner.store.statements import Statements
 from runner.store.tables import meta, runs
 from runner.store.work import (
     AppendWork,
     BundleWork,
     ColumnsWork,
-    ContinueWork,
     EraseWork,
     OwnWork,
     ReportWork,
     SiteWork,
     StartWork,
+    T,
     Work,
 )
 from runner.store.writer import Writer, read_site
@@ -86,7 +85,7 @@ class SqlStore(Audit):
     async def go_on_restored(self, by: str) -> None:
         """A person's word that the restored database may be worked with: `restored` is False from here on."""
         event = Restored(at=self._clock.now(), by=by, data={"answer": "go on"})
-        await self._put(ContinueWork(encode(event)))
+        await self._put(SiteWork(event=event, entry=encode(event), go_on=True))
 
     def room_left(self) -> int:
         """Free bytes on the database's disk."""
@@ -104,29 +103,28 @@ class SqlStore(Audit):
         self._open_things.close()
 
     def backup(self, to: Path) -> None:
-        """A copy of the database (not of the artifacts) while the engine runs on. Raises StoreUnwritable."""
+        """A copy of the database while the engine runs on. Raises StoreUnwritable.
+
+        Not copied: the artifacts (large values) and the anchor of `.amends`, and nothing of the project's own files
+        (flows, `amends.yaml`, people, connections, `.env`). A run's bundle is in the database.
+        """
         self._file.backup(to)
 
-    # -- writing --
+    # -- writing; what each promises stands in facts.Store --
 
     async def append(self, append: Append) -> LogEnd:
-        """Decisions. Raises SequenceConflict, RecordIsHeld, NotFound, StoreUnwritable."""
         entries = [encode(event) for event in append.events]
         for at, entry in enumerate(entries):
             if entry.size > LIMIT:
                 _, entries[at] = await asyncio.to_thread(self._keep_large, append.events[at], entry)
-        return cast(LogEnd, await self._put(AppendWork(append, tuple(entries))))
+        return await self._put(AppendWork(append, tuple(entries)))
 
     async def report(self, run: str, event: Event) -> LogEnd:
         """A report. Raises AlreadyReported, NotFound, StoreUnwritable. Large outputs: see `artifacts.fit`."""
-        entry = encode(event)
-        if entry.size > LIMIT:
-            event, entry = await asyncio.to_thread(self._keep_large, event, entry)
-        return cast(LogEnd, await self._put(ReportWork(run, event, entry)))
+        return await self._put(ReportWork(run, *await self._made(event)))
 
     async def carry_out(self, operation: OwnOperation, event: Callable[[Outcome], Event]) -> tuple[LogEnd, Event]:
-        """An action on our own tables with its outcome; returns the event as it was stored. Raises AlreadyReported."""
-        return cast("tuple[LogEnd, Event]", await self._put(OwnWork(operation, event, self._stored)))
+        return await self._put(OwnWork(run=operation.run, operation=operation, settle=event, store=self._stored))
 
     async def start(self, new: NewRun) -> Started:
         """Starts a run or joins the one that has the key. Raises RunKeyConflict; StoreUnwritable when room is short."""
@@ -136,42 +134,38 @@ class SqlStore(Audit):
                 f"no new run is started: only {shown_size(left)} are free on the disk of {self._file.path}, and "
                 f"{shown_size(self._floor)} are kept for the runs under way; free some space"
             )
-        _, entry = await asyncio.to_thread(self._stored, new.event) if _may_be_large(new) else self._stored(new.event)
-        return cast(Started, await self._put(StartWork(new, entry)))
+        return await self._put(StartWork(new, (await self._made(new.event))[1]))
 
     async def keep_bundle(self, digest: str, texts: Mapping[str, str]) -> None:
-        """Stores a bundle's texts once."""
-        if digest in self._kept:
-            return
-        digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
-        await self._put(BundleWork(digest, dict(texts), digests))
-        self._kept.add(digest)
+        if digest not in self._kept:
+            await self._put(BundleWork(digest=digest, named=dict(texts)))
+            self._kept.add(digest)
 
     async def site(self, event: SiteEvent) -> None:
-        """A fact of no run; holds and releases also change the table of holds."""
-        entry = encode(event)
-        if entry.size > LIMIT:
-            _, entry = await asyncio.to_thread(self._keep_large, event, entry)
-        await self._put(SiteWork(event, entry))
+        await self._put(SiteWork(event=event, entry=(await self._made(event))[1]))
 
     async def write_columns(self, run: str, seq: int, columns: RunColumns) -> None:
-        """Columns alone, if the run still stands at `seq`; else nothing."""
-        await self._put(ColumnsWork(run, seq, columns))
+        await self._put(ColumnsWork(run=run, seq=seq, columns=columns))
 
     async def erase(self, run: str, event: PersonalDataErased) -> LogEnd:
         """Erases the payloads of `event.seqs`, salts and artifacts too, and records that; the chain still verifies."""
         files = self._artifacts_of(run, event.seqs)
-        end = cast(LogEnd, await self._put(EraseWork(run, event, encode(event))))
+        end = await self._put(EraseWork(run, event, encode(event)))
         for digest in files:
             self.artifacts.drop(digest)
         return end
 
-    async def _put(self, work: Work) -> object:
+    async def _put(self, work: Work[T]) -> T:
         if self._writer is None:
             raise StoreUnwritable(f"{self._file.path} was opened for reading; only the engine writes to it")
         return await self._writer.put(work)
 
     # -- large values --
+
+    async def _made(self, event: Event) -> tuple[Event, Entry]:
+        """As `_stored`; a file is written apart from the loop."""
+        entry = encode(event)
+        return (event, entry) if entry.size <= LIMIT else await asyncio.to_thread(self._keep_large, event, entry)
 
     def _stored(self, event: Event) -> tuple[Event, Entry]:
         entry = encode(event)
@@ -193,11 +187,6 @@ class SqlStore(Audit):
             alone = without_output(event, f"{shown_size(entry.size)} could not be written ({problem.strerror})")
             return alone, encode(alone)
         return event, stands_for(event, {"artifact": digest, "size": entry.size})
-
-
-def _may_be_large(new: NewRun) -> bool:
-    inputs: Mapping[str, Any] = getattr(new.event, "inputs", {})
-    return any(isinstance(value, list | dict) or len(str(value)) > 1_000 for value in inputs.values())
 
 
 # --- opening ---------------------------------------------------------------------------------------------------------
@@ -297,14 +286,12 @@ def _take_over(
         from_here = max(site.commit_no, known.end) if known and why else site.commit_no
         fence = max(site.fence, known.fence if known else 0) + 1
         anchor = reserved(site.database_id, from_here, fence)
-        try:
-            write_anchor(place, anchor)
-        except OSError as problem:
-            raise StoreUnwritable(f"{place / 'anchor'} cannot be written: {problem.strerror}") from None
+        keep_anchor(place, anchor)
         connection.execute(update(meta).values(fence=fence, commit_no=from_here))
         batch = Batch(
             connection=connection,
-            statements=Statements(file),
+            cursor=connection.connection.cursor(),
+            words=Statements(file),
             site=replace(site, fence=fence, commit_no=from_here),
             now=clock.now(),
         )

@@ -1,18 +1,17 @@
-"""Everything that only SQLite knows: pragmas, locking words, upserts, error codes, whose file it is, online copies."""
+"""Everything that only SQLite knows: pragmas, locking words, error codes, whose file it is, online copies."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, Table, create_engine, event
-from sqlalchemy.dialects.sqlite import Insert, insert
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.pool import NullPool, QueuePool
 
+from runner.contract import Json
 from runner.errors import NotFound, StoreCorrupt, StoreError, StoreUnwritable
 
 APPLICATION_ID = 0x416D6E64
@@ -38,7 +37,13 @@ _NETWORK = frozenset(
 class SqliteFile:
     """One database file and how to talk to it. `busy` is how long another program's lock is waited for, in ms."""
 
-    name = "sqlite"
+    dialect = sqlite.dialect()
+    insert = staticmethod(sqlite.insert)
+    mark = "?"
+    """What stands for a value in a statement's text."""
+
+    Error = sqlite3.Error
+    """What the driver raises."""
 
     def __init__(self, path: Path, busy: int = BUSY_TIMEOUT) -> None:
         self.path = path
@@ -62,7 +67,7 @@ class SqliteFile:
     def writer(self) -> Engine:
         """An engine whose transactions take the write lock at their start. Its pragmas are set and read back."""
         engine = create_engine("sqlite://", creator=lambda: self._connect("rw"), poolclass=NullPool)
-        event.listen(engine, "begin", _begin_immediate)
+        event.listen(engine, "begin", _begin_to_write)
         return engine
 
     def readers(self, size: int = 8) -> Engine:
@@ -113,16 +118,17 @@ class SqliteFile:
                     "put the project on a local disk"
                 )
 
-    # -- words of this dialect --
+    def begin(self, cursor: sqlite3.Cursor) -> None:
+        """Begins a transaction that takes the write lock at once."""
+        cursor.execute("BEGIN IMMEDIATE")
 
-    def upsert(self, table: Table, keys: Sequence[str], changed: Sequence[str]) -> Insert:
-        """INSERT that changes the named columns where the key is there already."""
-        words = insert(table)
-        return words.on_conflict_do_update(index_elements=keys, set_={name: words.excluded[name] for name in changed})
-
-    def insert_new(self, table: Table) -> Insert:
-        """INSERT that leaves a row alone that is there already."""
-        return insert(table).on_conflict_do_nothing()
+    def end(self, connection: Connection, *, commit: bool) -> None:
+        """Ends it; SQLAlchemy, that may have joined it for a statement, hears of it too."""
+        driver = connection.connection.driver_connection
+        if driver is not None:
+            driver.commit() if commit else driver.rollback()
+        if connection.in_transaction():
+            connection.commit() if commit else connection.rollback()
 
     def sign(self, connection: Connection) -> None:
         """Marks the file as ours; inside the transaction that creates the tables."""
@@ -134,9 +140,14 @@ class SqliteFile:
 
     # -- errors --
 
-    def translate(self, error: DBAPIError) -> StoreError:
-        """The same error as one sentence for the person who must act."""
-        name = str(getattr(error.orig, "sqlite_errorname", "")) or "unknown error"
+    def spoils_everything(self, error: Exception) -> bool:
+        """Whether it is the database that failed (full, locked, damaged), and not one of the works."""
+        cause = getattr(error, "orig", error)
+        return isinstance(cause, sqlite3.OperationalError) or type(cause) is sqlite3.DatabaseError
+
+    def translate(self, error: Exception) -> StoreError:
+        """An error of the driver (or SQLAlchemy's, around it) as one sentence for the person who must act."""
+        name = str(getattr(getattr(error, "orig", error), "sqlite_errorname", "")) or "unknown error"
         if name == "SQLITE_NOTADB":
             return StoreCorrupt(
                 f"{self.path} is not a database: its beginning is damaged, or it is another kind of file; put back a "
@@ -177,6 +188,17 @@ class SqliteFile:
             return 0
         return disk.f_bavail * disk.f_frsize
 
+    def about(self, connection: Connection) -> dict[str, Json]:
+        """What this database says of itself: path, version of SQLite, journal, bytes on the disk and free there."""
+        files = [self.path, self.path.with_name(f"{self.path.name}-wal")]
+        return {
+            "path": str(self.path),
+            "sqlite": sqlite3.sqlite_version,
+            "journal": str(connection.exec_driver_sql("PRAGMA journal_mode").scalar()),
+            "bytes": sum(file.stat().st_size for file in files if file.exists()),
+            "free": self.room_left(),
+        }
+
     # -- copies --
 
     def backup(self, to: Path) -> None:
@@ -191,7 +213,7 @@ class SqliteFile:
         except OSError as problem:
             raise StoreUnwritable(f"{to} cannot be written: {problem.strerror}") from None
         except sqlite3.Error as problem:
-            raise self.translate(DBAPIError("backup", None, problem)) from None
+            raise self.translate(problem) from None
         finally:
             fresh.unlink(missing_ok=True)
 
@@ -208,8 +230,10 @@ class SqliteFile:
         os.close(file)
 
 
-def _begin_immediate(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
+def _begin_to_write(connection: Connection) -> None:
+    driver = connection.connection.driver_connection
+    if driver is not None and not driver.in_transaction:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _begin(connection: Connection) -> None:

@@ -1,275 +1,140 @@
 """The tables. Times are ms since the epoch; hashes are SHA-256 in hexadecimal; JSON stands as canonical text.
 
-`meta` has one row. `log` and `payloads` are apart so that a payload can be erased and the chain still verifies. The
-numbered steps in `migrations/` lead to exactly these tables; a test compares them.
+`meta` has one row. In `log` the payload (`salt`, `data`) is no part of the chain, only its digest is: it can be erased
+and the chain still verifies. The numbered steps in `migrations/` lead from older tables to exactly these.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    ForeignKey,
-    Index,
-    Integer,
-    MetaData,
-    PrimaryKeyConstraint,
-    String,
-    Table,
-    Text,
-    text,
-)
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, MetaData, PrimaryKeyConstraint, Table, Text, text
 
 SCHEMA = "0001"
 """The newest numbered migration: what `alembic_version` must say."""
 
-metadata = MetaData(
-    naming_convention={
-        "pk": "pk_%(table_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_name)s",
-    }
-)
+metadata = MetaData(naming_convention={"pk": "pk_%(table_name)s", "fk": "fk_%(table_name)s_%(column_0_name)s"})
 
 
-def _words(name: str, length: int | None = None, **more: Any) -> Column[str]:
-    return Column(name, String(length), nullable=False, **more)
+def _words(*names: str) -> list[Column[str]]:
+    return [Column(name, Text, nullable=False) for name in names]
 
 
-def _long(name: str) -> Column[str]:
-    return Column(name, Text, nullable=False)
+def _numbers(*names: str) -> list[Column[int]]:
+    return [Column(name, BigInteger, nullable=False) for name in names]
 
 
-def _number(name: str, **more: Any) -> Column[int]:
-    return Column(name, Integer, nullable=False, **more)
+def _maybe(kind: Any, *names: str) -> list[Column[Any]]:
+    return [Column(name, kind, nullable=True) for name in names]
 
 
-def _moment(name: str, **more: Any) -> Column[int]:
-    return Column(name, BigInteger, **{"nullable": False, **more})
+def _of_run() -> Column[str]:
+    return Column("run_id", Text, ForeignKey("runs.run_id"), nullable=False)
 
 
-version = Table("alembic_version", metadata, Column("version_num", String(32), primary_key=True, nullable=False))
+def _index(name: str, columns: str, where: str = "", unique: bool = False) -> Index:
+    only: dict[str, Any] = {"sqlite_where": text(where), "postgresql_where": text(where)} if where else {}
+    return Index(name, *columns.split(), unique=unique, **only)
 
-meta = Table(
+
+def _table(name: str, key: str, *parts: Any, with_rowid: bool = False) -> Table:
+    return Table(name, metadata, *parts, PrimaryKeyConstraint(*key.split()), sqlite_with_rowid=with_rowid)
+
+
+version = _table("alembic_version", "version_num", *_words("version_num"), with_rowid=True)
+
+meta = _table(
     "meta",
-    metadata,
-    Column("id", Integer, primary_key=True, autoincrement=False),
-    _words("database_id"),
-    _moment("commit_no"),
-    _moment("fence"),
-    _moment("site_seq"),
-    _words("site_head", 64),
-    _moment("checkpointed"),
-    _moment("restored_at", nullable=True),
+    "id",
+    *_numbers("id"),
+    *_words("database_id"),
+    *_numbers("commit_no", "fence", "site_seq"),
+    *_words("site_head"),
+    *_numbers("checkpointed"),
+    *_maybe(BigInteger, "restored_at"),
 )
 
-texts = Table("texts", metadata, _words("digest", 64), _long("content"), PrimaryKeyConstraint("digest"))
+texts = _table("texts", "digest", *_words("digest", "content"), with_rowid=True)
 
-bundles = Table(
-    "bundles",
-    metadata,
-    _words("digest", 64),
-    _words("name"),
-    _words("text_digest", 64),
-    PrimaryKeyConstraint("digest", "name"),
-    sqlite_with_rowid=False,
-)
+bundles = _table("bundles", "digest name", *_words("digest", "name", "text_digest"))
 
-runs = Table(
+runs = _table(
     "runs",
-    metadata,
-    _words("run_id"),
-    _words("flow"),
-    _words("mode"),
-    _long("run_key"),
-    _number("rerun"),
-    _words("bundle", 64),
-    _long("title"),
-    _words("owner"),
-    _long("record"),
-    _words("starter"),
-    _words("continues"),
-    _words("inputs_digest", 64),
-    _number("seq"),
-    _words("head", 64),
-    _words("status"),
-    _words("phase"),
-    _moment("started_at"),
-    _moment("updated_at"),
-    _moment("ended_at", nullable=True),
-    _moment("wake_at", nullable=True),
-    _long("waiting_for"),
-    _long("at_step"),
-    _long("needs"),
-    _long("summary"),
-    _long("held_on"),
-    _moment("decided"),
-    _moment("commit_no"),
-    PrimaryKeyConstraint("run_id"),
-    Index("ix_runs_key", "flow", "mode", "run_key", "rerun", unique=True),
-    Index("ix_runs_newest", "started_at", "run_id"),
-    Index("ix_runs_flow", "flow", "started_at", "run_id"),
-    Index("ix_runs_status", "status", "started_at", "run_id"),
-    Index("ix_runs_flow_status", "flow", "status", "started_at", "run_id"),
-    Index(
-        "ix_runs_record",
-        "record",
-        "started_at",
-        "run_id",
-        sqlite_where=text("record <> ''"),
-        postgresql_where=text("record <> ''"),
-    ),
-    Index("ix_runs_held_on", "held_on", sqlite_where=text("held_on <> ''"), postgresql_where=text("held_on <> ''")),
-    Index(
-        "ix_runs_open",
-        "started_at",
-        "run_id",
-        sqlite_where=text("ended_at IS NULL"),
-        postgresql_where=text("ended_at IS NULL"),
-    ),
-    Index(
-        "ix_runs_due", "wake_at", sqlite_where=text("wake_at IS NOT NULL"), postgresql_where=text("wake_at IS NOT NULL")
-    ),
+    "run_id",
+    *_words("run_id", "flow", "mode", "run_key"),
+    *_numbers("rerun"),
+    *_words("bundle", "title", "owner", "record", "starter", "continues", "inputs_digest"),
+    *_numbers("seq"),
+    *_words("head", "status", "phase"),
+    *_numbers("started_at", "updated_at"),
+    *_maybe(BigInteger, "ended_at", "wake_at"),
+    *_words("waiting_for", "at_step", "needs", "summary", "held_on"),
+    *_numbers("decided", "commit_no"),
+    _index("ix_runs_key", "flow mode run_key rerun", unique=True),
+    _index("ix_runs_newest", "started_at run_id"),
+    _index("ix_runs_flow", "flow started_at run_id"),
+    _index("ix_runs_status", "status started_at run_id"),
+    _index("ix_runs_flow_status", "flow status started_at run_id"),
+    _index("ix_runs_record", "record started_at run_id", "record <> ''"),
+    _index("ix_runs_held_on", "held_on", "held_on <> ''"),
+    _index("ix_runs_open", "started_at run_id", "ended_at IS NULL"),
+    _index("ix_runs_due", "wake_at", "wake_at IS NOT NULL"),
 )
 
-receipts = Table(
-    "receipts",
-    metadata,
-    _words("source"),
-    _words("delivery_id"),
-    _words("digest", 64),
-    _words("run_id"),
-    _moment("at"),
-    PrimaryKeyConstraint("source", "delivery_id"),
-    sqlite_with_rowid=False,
+receipts = _table(
+    "receipts", "source delivery_id", *_words("source", "delivery_id", "digest", "run_id"), *_numbers("at")
 )
 
-log = Table(
+log = _table(
     "log",
-    metadata,
-    _words("run_id"),
-    _number("seq"),
-    _moment("at"),
-    _words("type"),
-    _long("step"),
-    _long("external_id"),
-    _words("digest", 64),
-    _words("hash", 64),
-    Column("guard", Text, nullable=True),
-    PrimaryKeyConstraint("run_id", "seq"),
-    Index(
-        "ix_log_guard",
-        "run_id",
-        "guard",
-        unique=True,
-        sqlite_where=text("guard IS NOT NULL"),
-        postgresql_where=text("guard IS NOT NULL"),
-    ),
+    "run_id seq",
+    *_words("run_id"),
+    *_numbers("seq", "at"),
+    *_words("type", "step", "external_id", "digest", "hash"),
+    *_maybe(Text, "guard", "salt", "data"),
+    _index("ix_log_guard", "run_id guard", "guard IS NOT NULL", unique=True),
+    # With a rowid new rows go to the end of the table however many runs are written at once.
+    with_rowid=True,
 )
 
-payloads = Table(
-    "payloads",
-    metadata,
-    _words("run_id"),
-    _number("seq"),
-    _words("salt", 32),
-    _long("data"),
-    PrimaryKeyConstraint("run_id", "seq"),
-)
-
-effects = Table(
+effects = _table(
     "effects",
-    metadata,
-    Column("run_id", String, ForeignKey("runs.run_id"), nullable=False),
-    _number("start_no"),
-    _long("path"),
-    _number("part"),
-    _words("action"),
-    _words("disposition"),
-    _long("external_id"),
-    _long("note"),
-    PrimaryKeyConstraint("run_id", "start_no"),
-    sqlite_with_rowid=False,
+    "run_id start_no",
+    _of_run(),
+    *_numbers("start_no"),
+    *_words("path"),
+    *_numbers("part"),
+    *_words("action", "disposition", "external_id", "note"),
 )
 
-handoffs = Table(
+handoffs = _table(
     "handoffs",
-    metadata,
-    Column("run_id", String, ForeignKey("runs.run_id"), nullable=False),
-    _words("handoff"),
-    _long("step"),
-    _words("kind"),
-    _words("owner"),
-    _words("status"),
-    _moment("opened_at"),
-    _long("summary"),
-    _long("choices"),
-    _words("resolved_by"),
-    _words("choice"),
-    PrimaryKeyConstraint("run_id", "handoff"),
-    Index(
-        "ix_handoffs_open",
-        "opened_at",
-        sqlite_where=text("status <> 'resolved'"),
-        postgresql_where=text("status <> 'resolved'"),
-    ),
-    sqlite_with_rowid=False,
+    "run_id handoff",
+    _of_run(),
+    *_words("handoff", "step", "kind", "owner", "status"),
+    *_numbers("opened_at"),
+    *_words("summary", "choices", "resolved_by", "choice"),
+    _index("ix_handoffs_open", "opened_at", "status <> 'resolved'"),
 )
 
-holds = Table(
-    "holds",
-    metadata,
-    _long("record"),
-    _words("run_id"),
-    _words("handoff"),
-    _moment("at"),
-    PrimaryKeyConstraint("record", "run_id"),
-    sqlite_with_rowid=False,
-)
+holds = _table("holds", "record run_id", *_words("record", "run_id", "handoff"), *_numbers("at"))
 
-site_holds = Table(
-    "site_holds",
-    metadata,
-    _words("name"),
-    _words("held_by"),
-    _moment("at"),
-    PrimaryKeyConstraint("name"),
-    sqlite_with_rowid=False,
-)
+site_holds = _table("site_holds", "name", *_words("name", "held_by"), *_numbers("at"))
 
-records = Table(
+records = _table(
     "records",
-    metadata,
-    _words("collection"),
-    _words("id"),
-    _long("data"),
-    _words("created_key"),
-    _words("created_by"),
-    _moment("created_at"),
-    _moment("updated_at"),
-    PrimaryKeyConstraint("collection", "id"),
+    "collection id",
+    *_words("collection", "id", "data", "created_key", "created_by"),
+    *_numbers("created_at", "updated_at"),
+    with_rowid=True,
 )
 
-quarantine = Table(
+quarantine = _table(
     "quarantine",
-    metadata,
-    _long("record"),
-    _words("run_id"),
-    _long("step"),
-    _long("reason"),
-    _long("content"),
-    _words("status"),
-    _moment("at"),
-    _words("answered_by"),
-    _moment("answered_at", nullable=True),
-    PrimaryKeyConstraint("record", "run_id"),
-    Index(
-        "ix_quarantine_open",
-        "at",
-        sqlite_where=text("status = 'set_aside'"),
-        postgresql_where=text("status = 'set_aside'"),
-    ),
-    sqlite_with_rowid=False,
+    "record run_id",
+    *_words("record", "run_id", "step", "reason", "content", "status"),
+    *_numbers("at"),
+    *_words("answered_by"),
+    *_maybe(BigInteger, "answered_at"),
+    _index("ix_quarantine_open", "at", "status = 'set_aside'"),
 )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, exists, func, or_, select, union
+from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, Table, and_, exists, func, or_, select, union
 from sqlalchemy.exc import DBAPIError
 
 from runner.clock import MINUTE
+from runner.contract import Json
 from runner.core.events import RunHeld
 from runner.errors import NotFound, StoreCorrupt
 from runner.store.artifacts import Artifacts
@@ -32,23 +34,18 @@ from runner.store.tables import (
     holds,
     log,
     meta,
-    payloads,
     quarantine,
     runs,
     site_holds,
     texts,
+    version,
 )
 
 SETTLES = MINUTE
 """How long a run may be between two witnesses, ms: the engine is at work on it."""
 
-STORED = select(
-    log.c.run_id, log.c.seq, log.c.at, log.c.type, log.c.step, log.c.external_id, log.c.digest, log.c.hash, log.c.guard,
-    payloads.c.salt, payloads.c.data,
-).select_from(
-    log.outerjoin(payloads, and_(payloads.c.run_id == log.c.run_id, payloads.c.seq == log.c.seq))
-)  # fmt: skip
-"""Rows of the log with their payloads."""
+STORED = select(log)
+"""Rows of the log; see `stored`."""
 
 _STANDS = (
     select(func.count())
@@ -56,34 +53,24 @@ _STANDS = (
     .scalar_subquery()
     .label("stands")
 )
-_SHOWN = (
-    "flow", "title", "mode", "run_key", "rerun", "bundle", "status", "phase", "seq", "owner", "record", "starter",
-    "started_at", "updated_at", "ended_at", "wake_at", "waiting_for", "at_step", "needs", "summary", "continues",
-)  # fmt: skip
-_RUN = select(runs.c.run_id, *(runs.c[name] for name in _SHOWN), _STANDS)
+_RUN = select(
+    runs.c.run_id.label("run"), *(runs.c[field.name] for field in fields(RunView) if field.name in runs.c), _STANDS
+)
 _OPEN = runs.c.ended_at.is_(None)
 MOVING = ("queued", "running", "compensating", "paused")
 """Statuses that a call may be open in."""
 
 
-def stored_row(row: Any) -> StoredRow:
-    """A row of `STORED` by its names."""
-    return StoredRow(
-        seq=row.seq,
-        at=row.at,
-        type=row.type,
-        step=row.step,
-        external_id=row.external_id,
-        digest=row.digest,
-        hash=row.hash,
-        guard=row.guard,
-        salt=row.salt,
-        data=row.data,
-    )
+def stored(row: Any) -> StoredRow:
+    """A row of `STORED`, without its run."""
+    return StoredRow._make(row[1:])
 
 
 class Views:
-    """Every reading method of the store. Safe from any thread; each call sees one state of the database."""
+    """Every reading method of the store; what each promises stands in `facts.Store`.
+
+    Safe from any thread; each call sees one state of the database.
+    """
 
     def __init__(self, *, file: SqliteFile, engine: Engine, artifacts: Artifacts) -> None:
         self.artifacts = artifacts
@@ -98,12 +85,25 @@ class Views:
         except DBAPIError as error:
             raise self._file.translate(error) from None
 
+    def _rows(self, asked: Select[Any]) -> Sequence[Row[Any]]:
+        with self._read() as connection:
+            return connection.execute(asked).all()
+
+    def _ids(self, asked: Select[Any]) -> list[str]:
+        return [row.run_id for row in self._rows(asked)]
+
     # -- the whole --
 
-    def fence(self) -> int:
-        """The current fence."""
+    def about(self) -> Mapping[str, Json]:
+        """The database itself: `path`, `sqlite` (version), `journal`, `schema`, `bytes` on disk (with what waits in the
+        write-ahead file), `free` bytes on that disk, `commits`, `restored`."""
         with self._read() as connection:
-            return int(connection.execute(select(meta.c.fence)).scalar_one())
+            row = connection.execute(select(meta, version)).one()
+            told = self._file.about(connection)
+        return {**told, "schema": row.version_num, "commits": row.commit_no, "restored": row.restored_at is not None}
+
+    def fence(self) -> int:
+        return int(self._rows(select(meta.c.fence))[0].fence)
 
     def database(self) -> tuple[str, str]:
         """(the version of SQLite, the journal's mode: `wal`), as the open database says."""
@@ -112,20 +112,16 @@ class Views:
             return version, connection.exec_driver_sql("PRAGMA journal_mode").scalar_one()
 
     def site_holds(self) -> Mapping[str, str]:
-        """`connection:crm` / `flow:signup` -> who holds it."""
-        with self._read() as connection:
-            rows = connection.execute(select(site_holds.c.name, site_holds.c.held_by).order_by(site_holds.c.name))
-            return {row.name: row.held_by for row in rows}
+        rows = self._rows(select(site_holds.c.name, site_holds.c.held_by).order_by(site_holds.c.name))
+        return {row.name: row.held_by for row in rows}
 
     def bundle(self, digest: str) -> Mapping[str, str]:
-        """The texts of a bundle by name. Raises NotFound."""
-        with self._read() as connection:
-            rows = connection.execute(
-                select(bundles.c.name, texts.c.content)
-                .join(texts, texts.c.digest == bundles.c.text_digest)
-                .where(bundles.c.digest == digest)
-                .order_by(bundles.c.name)
-            ).all()
+        rows = self._rows(
+            select(bundles.c.name, texts.c.content)
+            .join(texts, texts.c.digest == bundles.c.text_digest)
+            .where(bundles.c.digest == digest)
+            .order_by(bundles.c.name)
+        )
         if not rows:
             raise NotFound(f"there is no bundle {digest}")
         return {row.name: row.content for row in rows}
@@ -136,55 +132,42 @@ class Views:
         """The log after a seq, in order; `_site` too. Raises NotFound."""
         with self._read() as connection:
             found = connection.execute(STORED.where(log.c.run_id == run, log.c.seq > after).order_by(log.c.seq)).all()
-            if not found and run != SITE:
-                _end(connection, run)
-        return [self._log_row(run, stored_row(row)) for row in found]
+            if not found:
+                log_end(connection, run)
+        return [self._log_row(run, stored(row)) for row in found]
 
     def _log_row(self, run: str, row: StoredRow) -> LogRow:
-        return LogRow(
-            run=run,
-            seq=row.seq,
-            type=row.type,
-            at=row.at,
-            step=row.step,
-            external_id=row.external_id,
-            event=decode(row, self._elsewhere(row)),
-            hash=row.hash,
-        )
-
-    def _elsewhere(self, row: StoredRow) -> Mapping[str, Any] | None:
         digest = elsewhere(row)
         try:
-            return read_apart(self.artifacts.get(digest)) if digest else None
+            event = decode(row, read_apart(self.artifacts.get(digest)) if digest else None)
         except (NotFound, StoreCorrupt):
-            return None
+            event = None
+        return LogRow(
+            run=run, seq=row.seq, type=row.type, at=row.at, step=row.step, external_id=row.external_id, event=event,
+            hash=row.hash,
+        )  # fmt: skip
 
     def _artifacts_of(self, run: str, seqs: Sequence[int]) -> list[str]:
-        with self._read() as connection:
-            rows = connection.execute(STORED.where(log.c.run_id == run, log.c.seq.in_(seqs))).all()
-        return [digest for row in rows if (digest := elsewhere(stored_row(row)))]
+        rows = self._rows(STORED.where(log.c.run_id == run, log.c.seq.in_(seqs)))
+        return [digest for row in rows if (digest := elsewhere(stored(row)))]
 
     def log_end(self, run: str) -> LogEnd:
-        """Where a run's log ends; `_site` too. Raises NotFound."""
         with self._read() as connection:
-            return _end(connection, run)
+            return log_end(connection, run)
 
     # -- runs --
 
     def run(self, run: str) -> RunView:
-        """One run by id or by an unambiguous beginning of it. Raises NotFound."""
-        with self._read() as connection:
-            row = connection.execute(_RUN.where(runs.c.run_id == run)).first()
-            if row is None and run:
-                begin = runs.c.run_id.startswith(run, autoescape=True)
-                several = connection.execute(_RUN.where(begin).order_by(runs.c.run_id).limit(3)).all()
-                if len(several) > 1:
-                    names = ", ".join(one.run_id for one in several[:2])
-                    raise NotFound(f"{run} is the beginning of several runs ({names}, …); give more of it")
-                row = several[0] if several else None
-        if row is None:
+        found = self._rows(_RUN.where(runs.c.run_id == run))
+        if not found and run:
+            begin = runs.c.run_id.startswith(run, autoescape=True)
+            found = self._rows(_RUN.where(begin).order_by(runs.c.run_id).limit(3))
+        if len(found) > 1:
+            names = ", ".join(one.run for one in found[:2])
+            raise NotFound(f"{run} is the beginning of several runs ({names}, …); give more of it")
+        if not found:
             raise NotFound(f"there is no run {run}")
-        return _run_view(row)
+        return RunView(**found[0]._mapping)
 
     def runs(self, wanted: RunFilter) -> Sequence[RunView]:
         """Runs, newest first. Raises NotFound when `before` names no run."""
@@ -199,38 +182,27 @@ class Views:
                     for status in dict.fromkeys(wanted.status)
                     for row in connection.execute(narrowed.where(runs.c.status == status))
                 ]
-                found.sort(key=lambda row: (row.started_at, row.run_id), reverse=True)
-        return [_run_view(row) for row in found[: wanted.limit]]
+                found.sort(key=lambda row: (row.started_at, row.run), reverse=True)
+        return [RunView(**row._mapping) for row in found[: wanted.limit]]
 
     def counts(self) -> Mapping[str, int]:
-        """Runs by status."""
-        with self._read() as connection:
-            rows = connection.execute(select(runs.c.status, func.count()).group_by(runs.c.status))
-            return {row[0]: row[1] for row in rows}
+        rows = self._rows(select(runs.c.status, func.count().label("runs")).group_by(runs.c.status))
+        return {row.status: row.runs for row in rows}
 
     def open_runs(self) -> Sequence[str]:
-        """Ids of runs that have not ended, oldest first."""
         return self._ids(select(runs.c.run_id).where(_OPEN).order_by(runs.c.started_at, runs.c.run_id))
 
     def unfinished(self) -> Sequence[str]:
-        """Open runs that an engine left in the middle: moving, queued, or reported about and not decided since."""
-        moving = runs.c.status.in_(MOVING)
-        asked = select(runs.c.run_id).where(_OPEN, or_(moving, runs.c.decided != runs.c.seq))
-        return self._ids(asked.order_by(runs.c.started_at, runs.c.run_id))
+        left = or_(runs.c.status.in_(MOVING), runs.c.decided != runs.c.seq)
+        return self._ids(select(runs.c.run_id).where(_OPEN, left).order_by(runs.c.started_at, runs.c.run_id))
 
     def due(self, now: int) -> Sequence[str]:
         """Open runs whose wake_at has come, the longest overdue first."""
-        return self._ids(
-            select(runs.c.run_id)
-            .where(_OPEN, runs.c.wake_at.is_not(None), runs.c.wake_at <= now)
-            .order_by(runs.c.wake_at)
-        )
+        return self._ids(select(runs.c.run_id).where(_OPEN, runs.c.wake_at <= now).order_by(runs.c.wake_at))
 
     def next_due(self) -> int | None:
-        """The earliest wake_at of an open run."""
         asked = select(runs.c.wake_at).where(_OPEN, runs.c.wake_at.is_not(None)).order_by(runs.c.wake_at).limit(1)
-        with self._read() as connection:
-            return connection.execute(asked).scalar()
+        return next((row.wake_at for row in self._rows(asked)), None)
 
     def waiting_on_record(self, record: str) -> Sequence[str]:
         """Open runs that were stopped at this record, or stand waiting and work on it; not those that hold it."""
@@ -249,51 +221,26 @@ class Views:
         with self._read() as connection:
             return _holder(connection, record)
 
-    def _ids(self, asked: Select[Any]) -> list[str]:
-        with self._read() as connection:
-            return [row.run_id for row in connection.execute(asked)]
-
     # -- lists beside the runs --
 
     def effects(self, run: str) -> Sequence[EffectView]:
-        """The run's effects by start number."""
-        names = ("start_no", "path", "part", "action", "disposition", "external_id", "note")
-        with self._read() as connection:
-            rows = connection.execute(select(effects).where(effects.c.run_id == run).order_by(effects.c.start_no))
-            return [EffectView(run=row.run_id, **{name: getattr(row, name) for name in names}) for row in rows]
+        rows = self._rows(_as_view(effects).where(effects.c.run_id == run).order_by(effects.c.start_no))
+        return [EffectView(**row._mapping) for row in rows]
 
     def handoffs(self, *, run: str = "", open_only: bool = True) -> Sequence[HandOffView]:
-        """Hand-offs, oldest first."""
-        asked = select(handoffs, runs.c.flow).join(runs, runs.c.run_id == handoffs.c.run_id)
+        asked = _as_view(handoffs).add_columns(runs.c.flow).join(runs, runs.c.run_id == handoffs.c.run_id)
         if run:
             asked = asked.where(handoffs.c.run_id == run)
         if open_only:
             asked = asked.where(handoffs.c.status != "resolved")
-        names = ("flow", "handoff", "step", "kind", "owner", "status", "opened_at", "summary", "resolved_by", "choice")
-        with self._read() as connection:
-            rows = connection.execute(asked.order_by(handoffs.c.opened_at, handoffs.c.run_id, handoffs.c.handoff))
-            return [
-                HandOffView(
-                    run=row.run_id,
-                    choices=tuple(json.loads(row.choices)),
-                    **{name: getattr(row, name) for name in names},
-                )
-                for row in rows
-            ]
+        rows = self._rows(asked.order_by(handoffs.c.opened_at, handoffs.c.run_id, handoffs.c.handoff))
+        return [HandOffView(**{**row._mapping, "choices": tuple(json.loads(row.choices))}) for row in rows]
 
     def quarantined(self, *, open_only: bool = True) -> Sequence[QuarantineView]:
-        """The quarantine list, oldest first."""
-        asked = select(quarantine).order_by(quarantine.c.at, quarantine.c.record, quarantine.c.run_id)
+        asked = _as_view(quarantine).order_by(quarantine.c.at, quarantine.c.record, quarantine.c.run_id)
         if open_only:
             asked = asked.where(quarantine.c.status == "set_aside")
-        names = ("record", "step", "reason", "status", "at", "answered_by", "answered_at")
-        with self._read() as connection:
-            return [
-                QuarantineView(
-                    run=row.run_id, content=json.loads(row.content), **{name: getattr(row, name) for name in names}
-                )
-                for row in connection.execute(asked)
-            ]
+        return [QuarantineView(**{**row._mapping, "content": json.loads(row.content)}) for row in self._rows(asked)]
 
     # -- the sweeper --
 
@@ -325,11 +272,16 @@ class Views:
 
     def _waits_for_a_free_record(self, connection: Connection, run: str) -> bool:
         last = connection.execute(STORED.where(log.c.run_id == run).order_by(log.c.seq.desc()).limit(1)).first()
-        event = None if last is None else self._log_row(run, stored_row(last)).event
+        event = None if last is None else self._log_row(run, stored(last)).event
         return isinstance(event, RunHeld) and event.why == "record" and not _holder(connection, event.name)
 
 
-def _end(connection: Connection, run: str) -> LogEnd:
+def _as_view(table: Table) -> Select[Any]:
+    return select(table.c.run_id.label("run"), *(column for column in table.c if column.name != "run_id"))
+
+
+def log_end(connection: Connection, run: str) -> LogEnd:
+    """Where a run's log ends; `_site` too. Raises NotFound."""
     if run == SITE:
         row = connection.execute(select(meta.c.site_seq, meta.c.site_head)).one()
         return LogEnd(seq=row.site_seq, hash=row.site_head)
@@ -369,7 +321,3 @@ def _narrowed(connection: Connection, wanted: RunFilter) -> Select[Any]:
         older = or_(runs.c.started_at < at, and_(runs.c.started_at == at, runs.c.run_id < wanted.before))
         conditions += [runs.c.started_at <= at, older]
     return _RUN.where(*conditions).order_by(runs.c.started_at.desc(), runs.c.run_id.desc())
-
-
-def _run_view(row: Any) -> RunView:
-    return RunView(run=row.run_id, stands=row.stands, **{name: getattr(row, name) for name in _SHOWN})

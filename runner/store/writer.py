@@ -10,29 +10,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from weakref import WeakKeyDictionary
+from queue import SimpleQueue
+from typing import Any
 
 from sqlalchemy import Connection, Engine, select
-from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError
 
 from runner.clock import MINUTE, SECOND, Clock
 from runner.core.events import Checkpoint
 from runner.errors import AmendsError, EngineBusy, SequenceConflict, StoreError, StoreUnwritable
-from runner.store.anchor import Anchor, reserved, write_anchor
-from runner.store.batch import Batch, Head, Moved, Site, Statements
+from runner.store.anchor import Anchor, keep_anchor, reserved
+from runner.store.batch import Batch, Head, Moved, Site
 from runner.store.log import encode
 from runner.store.sqlite import SqliteFile
+from runner.store.statements import Statements
 from runner.store.tables import meta
-from runner.store.work import Work, explain
+from runner.store.work import T, Work, explain
 
 log = logging.getLogger("amends.store")
-
-BOUND = 4_096
-"""Works that may wait; a caller beyond that waits for a place first."""
 
 GROUP = 512
 HEADS = 20_000
@@ -46,24 +44,15 @@ ANCHOR_AFTER = 10 * SECOND
 
 @dataclass(eq=False, kw_only=True, slots=True)
 class _Waiting:
-    work: Work
+    work: Work[Any]
     loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[object]
+    future: asyncio.Future[Any]
     answer: object = None
 
 
 def read_site(connection: Connection) -> Site:
     """The meta row."""
-    row = connection.execute(select(meta).where(meta.c.id == 1)).one()
-    return Site(
-        database_id=row.database_id,
-        commit_no=row.commit_no,
-        fence=row.fence,
-        site_seq=row.site_seq,
-        site_head=row.site_head,
-        checkpointed=row.checkpointed,
-        restored_at=row.restored_at,
-    )
+    return Site(**connection.execute(select(meta)).one()._mapping)
 
 
 class Writer:
@@ -79,12 +68,12 @@ class Writer:
         self._anchored_at = clock.monotonic()
         self._place = place
         self._clock = clock
-        self._statements = Statements(file)
-        self._ready: deque[_Waiting] = deque()
-        self._signal = threading.Condition()
+        self._words = Statements(file)
+        self._ready: SimpleQueue[_Waiting | None] = SimpleQueue()
+        self._door = threading.Lock()
         self._closing = False
-        self._room: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
         self._connection: Connection | None = None
+        self._cursor: Any = None
         self._heads: dict[str, Head] = {}
         self._changed: dict[str, tuple[int, str]] = {}
         self._changed_since: int | None = None
@@ -96,31 +85,26 @@ class Writer:
         """Begins to write."""
         self._thread.start()
 
-    async def put(self, work: Work) -> object:
+    async def put(self, work: Work[T]) -> T:
         """Writes it and returns its answer after COMMIT, or raises; then nothing of it was written.
 
         A caller that is cancelled while it waits does not know: it reads the log again.
         """
         loop = asyncio.get_running_loop()
-        room = self._room.get(loop)
-        if room is None:
-            room = self._room[loop] = asyncio.Semaphore(BOUND)
-        async with room:
-            waiting = _Waiting(work=work, loop=loop, future=loop.create_future())
-            with self._signal:
-                if self._closing:
-                    raise StoreUnwritable("the database is being closed; start the engine again to write")
-                self._ready.append(waiting)
-                self._signal.notify()
-            return await waiting.future
+        waiting = _Waiting(work=work, loop=loop, future=loop.create_future())
+        with self._door:
+            if self._closing:
+                raise StoreUnwritable("the database is being closed; start the engine again to write")
+            self._ready.put(waiting)
+        answer: T = await waiting.future
+        return answer
 
     def close(self) -> None:
         """Writes what waits, then a checkpoint and the exact anchor, and ends the thread."""
-        with self._signal:
-            if self._closing:
-                return
-            self._closing = True
-            self._signal.notify()
+        with self._door:
+            if not self._closing:
+                self._closing = True
+                self._ready.put(None)
         self._thread.join()
 
     def remember(self, changed: Iterable[tuple[str, int, str]]) -> None:
@@ -131,44 +115,45 @@ class Writer:
     # -- the thread --
 
     def _drive(self) -> None:
-        while True:
-            with self._signal:
-                while not self._ready and not self._closing:
-                    self._signal.wait()
-                group = [self._ready.popleft() for _ in range(min(len(self._ready), GROUP))]
-            if not group:
-                break
+        waiting = self._ready.get()
+        while waiting is not None:
+            group = [waiting]
+            while len(group) < GROUP and not self._ready.empty() and (waiting := self._ready.get()) is not None:
+                group.append(waiting)
             self._commit_group(group)
             self._answer(group)
             self._keep_anchor()
+            if waiting is not None:
+                waiting = self._ready.get()
         self._finish()
 
     def _answer(self, group: list[_Waiting]) -> None:
-        loops = {waiting.loop for waiting in group}
-        for loop in loops:
-            mine = group if len(loops) == 1 else [waiting for waiting in group if waiting.loop is loop]
+        for loop in {waiting.loop for waiting in group}:
             try:
-                loop.call_soon_threadsafe(_settle, mine)
+                loop.call_soon_threadsafe(_settle, [waiting for waiting in group if waiting.loop is loop])
             except RuntimeError:
-                log.debug("a caller's loop ended before its %d writes were answered", len(mine))
+                log.debug("a caller's loop ended before its writes were answered")
 
     def _commit_group(self, group: list[_Waiting]) -> None:
         """Sets every answer; never raises."""
+        failed: AmendsError
         try:
             if not self._commit_together(group):
                 self._heads.clear()
                 self._transact(group, self._plan_alone)
-        except DBAPIError as error:
-            self._fail(group, self._file.translate(error))
+            return
+        except (DBAPIError, self._file.Error) as error:
+            failed = self._file.translate(error)
         except Moved:
-            self._fail(
-                group, EngineBusy("another engine has taken over this database; this one must not write any more")
-            )
+            failed = EngineBusy("another engine has taken over this database; this one must not write any more")
         except AmendsError as error:
-            self._fail(group, error)
+            failed = error
         except Exception as error:
             log.exception("a group of %d writes failed", len(group))
-            self._fail(group, StoreError(f"a write failed inside the store ({type(error).__name__}); nothing was kept"))
+            failed = StoreError(f"a write failed inside the store ({type(error).__name__}); nothing was kept")
+        self._drop_connection()
+        for waiting in group:
+            waiting.answer = failed
 
     def _commit_together(self, group: list[_Waiting]) -> bool:
         """The quick way. False: one of the works does not fit, and nothing was written."""
@@ -177,30 +162,25 @@ class Writer:
         except StoreError:
             raise
         except Exception as refused:
-            if _spoils_everything(refused):
+            if self._file.spoils_everything(refused):
                 raise
             return False
         return True
 
-    def _fail(self, group: list[_Waiting], error: AmendsError) -> None:
-        self._drop_connection()
-        for waiting in group:
-            waiting.answer = error
-
     def _transact(self, group: list[_Waiting], plan: Callable[[Connection, list[_Waiting]], Batch]) -> None:
         connection = self._connected()
-        transaction = connection.begin()
+        self._file.begin(self._cursor)
         try:
             batch = plan(connection, group)
             if not batch.written:
-                transaction.rollback()
+                self._file.end(connection, commit=False)
                 return
-            self._reserve(batch.site)
+            if batch.site.commit_no + 1 > self._anchor.end:
+                self._write_anchor(batch.site.commit_no, batch.site.fence)
             site = batch.seal()
-            transaction.commit()
+            self._file.end(connection, commit=True)
         except BaseException:
-            if transaction.is_active:
-                transaction.rollback()
+            self._file.end(connection, commit=False)
             raise
         self.site = site
         self._note_changes(batch)
@@ -226,35 +206,33 @@ class Writer:
         whole = self._batch(connection, [], self.site)
         for waiting in group:
             batch = self._batch(connection, [waiting.work], whole.site)
-            refused: Exception | None = None
             point = connection.begin_nested()
             try:
                 waiting.answer = waiting.work.plan(batch)
                 batch.write()
                 point.commit()
             except Exception as error:
-                if _spoils_everything(error):
+                if self._file.spoils_everything(error):
                     raise
-                refused = error
-            if refused is not None:
                 point.rollback()
-                if isinstance(refused, Moved):
-                    refused = SequenceConflict(
-                        "the log moved on while it was written to; read it again and decide again"
-                    )
-                elif isinstance(refused, DBAPIError):
-                    refused = explain(waiting.work, connection)
-                waiting.answer = refused
+                waiting.answer = self._why(error, waiting.work, batch)
                 continue
             whole.site = batch.site
             whole.heads |= batch.heads
             whole.written |= batch.written
         return whole
 
-    def _batch(self, connection: Connection, works: list[Work], site: Site) -> Batch:
-        batch = Batch(connection=connection, statements=self._statements, site=site, now=self._clock.now())
-        ids = (run for work in works for run in work.runs)
-        batch.load(ids, (name for work in works for name in work.records), self._heads)
+    def _why(self, error: Exception, work: Work[Any], batch: Batch) -> Exception:
+        if isinstance(error, Moved):
+            return SequenceConflict("the log moved on while it was written to; read it again and decide again")
+        if isinstance(error, DBAPIError | self._file.Error):
+            return explain(work, batch)
+        return error
+
+    def _batch(self, connection: Connection, works: Sequence[Work[Any]], site: Site) -> Batch:
+        batch = Batch(connection=connection, cursor=self._cursor, words=self._words, site=site, now=self._clock.now())
+        ids = {work.run for work in works if work.run}
+        batch.load(ids, (name for work in works for name in work.records()), self._heads)
         return batch
 
     # -- the connection --
@@ -262,6 +240,7 @@ class Writer:
     def _connected(self) -> Connection:
         if self._connection is None:
             self._connection = self._engine.connect()
+            self._cursor = self._connection.connection.cursor()
             with self._connection.begin():
                 found = read_site(self._connection)
             if found.fence != self.site.fence:
@@ -281,10 +260,6 @@ class Writer:
 
     # -- anchor and checkpoints --
 
-    def _reserve(self, site: Site) -> None:
-        if site.commit_no + 1 > self._anchor.end:
-            self._write_anchor(site.commit_no, site.fence)
-
     def _keep_anchor(self) -> None:
         if self._clock.monotonic() - self._anchored_at < ANCHOR_AFTER or self.site.commit_no < self._anchor.start:
             return
@@ -295,12 +270,7 @@ class Writer:
 
     def _write_anchor(self, commit_no: int, fence: int) -> None:
         anchor = reserved(self.site.database_id, commit_no, fence)
-        try:
-            write_anchor(self._place, anchor)
-        except OSError as problem:
-            raise StoreUnwritable(
-                f"{self._place / 'anchor'} cannot be written: {problem.strerror}; nothing of this write was kept"
-            ) from None
+        keep_anchor(self._place, anchor)
         self._anchor = anchor
         self._anchored_at = self._clock.monotonic()
 
@@ -334,7 +304,7 @@ class Writer:
         try:
             self._transact([], self._plan_last)
             self._write_anchor(self.site.commit_no, self.site.fence)
-        except (DBAPIError, Moved, AmendsError):
+        except (DBAPIError, self._file.Error, Moved, AmendsError):
             log.warning("the database was closed without a checkpoint; nothing is lost")
         self._drop_connection()
 
@@ -343,11 +313,6 @@ class Writer:
         self._add_checkpoint(batch, at_once=True)
         batch.write()
         return batch
-
-
-def _spoils_everything(error: Exception) -> bool:
-    """Whether it is the database that failed (full, locked, damaged), and not one of the works."""
-    return isinstance(error, OperationalError) or type(error) is DatabaseError
 
 
 def _settle(group: list[_Waiting]) -> None:

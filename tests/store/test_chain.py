@@ -7,7 +7,6 @@ import random
 import shutil
 import sqlite3
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -49,14 +48,14 @@ def place(rng: Random, first: int = 1, last: int = LENGTH) -> Where:
     return f"r{rng.randrange(RUNS)}", rng.randint(first, last)
 
 
-def column(name: str, value: Callable[[Random], object], table: str = "log") -> Mutation:
+def column(name: str, value: Callable[[Random], object]) -> Mutation:
     def change(db: sqlite3.Connection, rng: Random) -> Where:
         where = place(rng)
-        hit = db.execute(f"UPDATE {table} SET {name} = ? WHERE run_id = ? AND seq = ?", (value(rng), *where))
+        hit = db.execute(f"UPDATE log SET {name} = ? WHERE run_id = ? AND seq = ?", (value(rng), *where))
         assert hit.rowcount == 1
         return where
 
-    change.__name__ = f"{name} of {table}"
+    change.__name__ = f"{name} of log"
     return change
 
 
@@ -68,15 +67,13 @@ def guard(db: sqlite3.Connection, rng: Random) -> Where:
 
 def removed(db: sqlite3.Connection, rng: Random) -> Where:
     where = place(rng, 1, LENGTH - 1)
-    for table in ("log", "payloads"):
-        db.execute(f"DELETE FROM {table} WHERE run_id = ? AND seq = ?", where)
+    db.execute("DELETE FROM log WHERE run_id = ? AND seq = ?", where)
     return where
 
 
 def removed_at_the_end(db: sqlite3.Connection, rng: Random) -> Where:
     where = place(rng, 2)
-    for table in ("log", "payloads"):
-        db.execute(f"DELETE FROM {table} WHERE run_id = ? AND seq >= ?", where)
+    db.execute("DELETE FROM log WHERE run_id = ? AND seq >= ?", where)
     return where
 
 
@@ -90,7 +87,7 @@ def removed_and_hidden(db: sqlite3.Connection, rng: Random) -> Where:
 
 def run_removed(db: sqlite3.Connection, rng: Random) -> Where:
     run, _ = place(rng)
-    for table in ("log", "payloads", "runs"):
+    for table in ("log", "runs"):
         db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run,))
     return run, LENGTH
 
@@ -104,17 +101,18 @@ def log_of_no_run(db: sqlite3.Connection, rng: Random) -> Where:
 def exchanged(db: sqlite3.Connection, rng: Random) -> Where:
     run, seq = place(rng, 2, LENGTH - 1)
     other = rng.randint(seq + 1, LENGTH)
-    for table in ("log", "payloads"):
-        for old, new in ((seq, 10_000), (other, seq), (10_000, other)):
-            db.execute(f"UPDATE {table} SET seq = ? WHERE run_id = ? AND seq = ?", (new, run, old))
+    for old, new in ((seq, 10_000), (other, seq), (10_000, other)):
+        db.execute("UPDATE log SET seq = ? WHERE run_id = ? AND seq = ?", (new, run, old))
     return run, seq
 
 
 def payloads_exchanged(db: sqlite3.Connection, rng: Random) -> Where:
     run, seq = place(rng, 1, LENGTH - 1)
     other = rng.randint(seq + 1, LENGTH)
-    for old, new in ((seq, 10_000), (other, seq), (10_000, other)):
-        db.execute("UPDATE payloads SET seq = ? WHERE run_id = ? AND seq = ?", (new, run, old))
+    asked = "SELECT salt, data FROM log WHERE run_id = ? AND seq = ?"
+    told = {at: db.execute(asked, (run, at)).fetchone() for at in (seq, other)}
+    for at, payload in ((seq, told[other]), (other, told[seq])):
+        db.execute("UPDATE log SET salt = ?, data = ? WHERE run_id = ? AND seq = ?", (*payload, run, at))
     return run, seq
 
 
@@ -125,18 +123,19 @@ def inserted(db: sqlite3.Connection, rng: Random) -> Where:
     data, salt, seq = '{"by":"ada"}', "0" * 32, LENGTH + 1
     digest = payload_digest(salt, data.encode())
     link = chained(previous, run, seq, at=9, kind="RunPaused", step="", external_id="", digest=digest)
-    db.execute("INSERT INTO log VALUES (?, ?, 9, 'RunPaused', '', '', ?, ?, NULL)", (run, seq, digest, link))
-    db.execute("INSERT INTO payloads VALUES (?, ?, ?, ?)", (run, seq, salt, data))
+    values = (run, seq, digest, link, salt, data)
+    db.execute("INSERT INTO log VALUES (?, ?, 9, 'RunPaused', '', '', ?, ?, NULL, ?, ?)", values)
     return run, seq
 
 
 def inserted_between(db: sqlite3.Connection, rng: Random) -> Where:
     run, seq = place(rng, 2, LENGTH)
-    for table in ("log", "payloads"):
-        for old in range(LENGTH, seq - 1, -1):
-            db.execute(f"UPDATE {table} SET seq = ? WHERE run_id = ? AND seq = ?", (old + 1, run, old))
+    for old in range(LENGTH, seq - 1, -1):
+        db.execute("UPDATE log SET seq = ? WHERE run_id = ? AND seq = ?", (old + 1, run, old))
     digest = payload_digest("0" * 32, b"{}")
-    db.execute("INSERT INTO log VALUES (?, ?, 9, 'RunPaused', '', '', ?, ?, NULL)", (run, seq, digest, "f" * 64))
+    db.execute(
+        "INSERT INTO log VALUES (?, ?, 9, 'RunPaused', '', '', ?, ?, NULL, NULL, NULL)", (run, seq, digest, "f" * 64)
+    )
     return run, seq
 
 
@@ -144,9 +143,9 @@ def forged(db: sqlite3.Connection, rng: Random) -> Where:
     """One payload is changed and everything after it hashed anew, the run's row too: a checkpoint knows better."""
     run, seq = f"r{rng.randrange(RUNS)}", rng.randrange(3, LENGTH + 1, 2)
     where = (run, seq)
-    data, salt = db.execute("SELECT data, salt FROM payloads WHERE run_id = ? AND seq = ?", where).fetchone()
+    data, salt = db.execute("SELECT data, salt FROM log WHERE run_id = ? AND seq = ?", where).fetchone()
     data = data.replace('"id":"c-', '"id":"d-')
-    db.execute("UPDATE payloads SET data = ? WHERE run_id = ? AND seq = ?", (data, *where))
+    db.execute("UPDATE log SET data = ? WHERE run_id = ? AND seq = ?", (data, *where))
     digest = payload_digest(salt, data.encode())
     db.execute("UPDATE log SET digest = ? WHERE run_id = ? AND seq = ?", (digest, *where))
     head = first_hash(run)
@@ -162,17 +161,10 @@ def moved_to_another_run(db: sqlite3.Connection, rng: Random) -> Where:
     run, seq = place(rng)
     other = f"r{(int(run[1:]) + 1) % RUNS}"
     db.execute("DROP INDEX ix_log_guard")
-    for table in ("log", "payloads"):
-        db.execute(f"UPDATE {table} SET seq = 10000 WHERE run_id = ? AND seq = ?", (other, seq))
-        db.execute(f"UPDATE {table} SET run_id = ? WHERE run_id = ? AND seq = ?", (other, run, seq))
-        db.execute(f"UPDATE {table} SET run_id = ?, seq = ? WHERE run_id = ? AND seq = 10000", (run, seq, other))
+    db.execute("UPDATE log SET seq = 10000 WHERE run_id = ? AND seq = ?", (other, seq))
+    db.execute("UPDATE log SET run_id = ? WHERE run_id = ? AND seq = ?", (other, run, seq))
+    db.execute("UPDATE log SET run_id = ?, seq = ? WHERE run_id = ? AND seq = 10000", (run, seq, other))
     return min(run, other), seq
-
-
-def stray_payload(db: sqlite3.Connection, rng: Random) -> Where:
-    run, _ = place(rng)
-    db.execute("INSERT INTO payloads VALUES (?, 99, '', '{}')", (run,))
-    return run, 99
 
 
 def head_of_the_run(db: sqlite3.Connection, rng: Random) -> Where:
@@ -197,9 +189,9 @@ MUTATED: list[Mutation] = [
     column("external_id", lambda rng: rng.choice(("c-77", " ", "C-1"))),
     column("digest", letters),
     column("hash", letters),
-    column("data", lambda rng: json.dumps({"by": letters(rng)}), "payloads"),
-    column("data", lambda rng: "not json", "payloads"),
-    column("salt", letters, "payloads"),
+    column("data", lambda rng: json.dumps({"by": letters(rng)})),
+    column("data", lambda rng: "not json"),
+    column("salt", letters),
     guard,
     removed,
     removed_at_the_end,
@@ -212,7 +204,6 @@ MUTATED: list[Mutation] = [
     inserted_between,
     forged,
     moved_to_another_run,
-    stray_payload,
     head_of_the_run,
     site_entry,
 ]
@@ -294,7 +285,7 @@ def test_an_evidence_pack_is_plain_rows(whole: Path, tmp_path: Path) -> None:
     store = open_store(tmp_path / "copy", clock=TurnedClock(), writable=False)
     pack = store.export("r1")
     store.close()
-    assert [asdict(StoredRow(**entry)) for entry in pack["log"]] == pack["log"]
+    assert [StoredRow(**entry)._asdict() for entry in pack["log"]] == pack["log"]
     assert pack["first_hash"] == first_hash("r1")
 
 

@@ -24,12 +24,12 @@ from runner.errors import (
     StoreError,
     StoreUnwritable,
 )
-from runner.store.anchor import Anchor, read_anchor, why_restored, write_anchor
+from runner.store.anchor import Anchor, keep_anchor, read_anchor, why_restored
 from runner.store.lock import EngineLock
 from runner.store.migrations.upgrade import upgrade
 from runner.store.schema import ensure_schema, is_older
 from runner.store.sql import SqlStore, open_store
-from runner.store.sqlite import SqliteFile, refuse_network, shown_size
+from runner.store.sqlite import APPLICATION_ID, SqliteFile, refuse_network, shown_size
 from runner.store.tables import SCHEMA, metadata
 from tests.store.samples import TurnedClock, act, append, begun, columns, intended, new_run
 
@@ -309,8 +309,18 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
         )
 
 
+def first_schema(path: Path) -> None:
+    """A database as the first release made it. The tables of that day stand in a file, which is never changed."""
+    db = sqlite3.connect(path, isolation_level=None)
+    db.executescript((Path(__file__).parent / "schema_0001.sql").read_text())
+    db.execute("INSERT INTO alembic_version VALUES ('0001')")
+    db.execute(f"PRAGMA application_id={APPLICATION_ID}")
+    db.close()
+
+
 def test_the_numbered_steps_lead_to_the_tables(tmp_path: Path) -> None:
-    made, stepped = create_engine("sqlite://"), create_engine("sqlite://")
+    first_schema(tmp_path / "old.db")
+    made, stepped = create_engine("sqlite://"), create_engine(f"sqlite:///{tmp_path / 'old.db'}")
     with made.begin() as connection:
         metadata.create_all(connection)
     with stepped.begin() as connection:
@@ -319,7 +329,7 @@ def test_the_numbered_steps_lead_to_the_tables(tmp_path: Path) -> None:
     shapes = []
     for engine in (made, stepped):
         with engine.begin() as connection:
-            rows = connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE name NOT LIKE '%alembic%'").scalars()
+            rows = connection.exec_driver_sql("SELECT sql FROM sqlite_master").scalars()
             shapes.append(sorted(" ".join(row.split()) for row in rows if row))
         engine.dispose()
     assert shapes[0] == shapes[1]
@@ -327,17 +337,16 @@ def test_the_numbered_steps_lead_to_the_tables(tmp_path: Path) -> None:
 
 def test_an_older_database_is_upgraded(tmp_path: Path) -> None:
     file = SqliteFile(tmp_path / "old.db")
-    file.prepare()
+    first_schema(file.path)
     engine = file.writer()
     with engine.connect() as connection, connection.begin():
-        connection.exec_driver_sql("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
-        connection.exec_driver_sql("INSERT INTO alembic_version VALUES ('')")
-        file.sign(connection)
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = ''")
     readers = file.readers()
     with readers.connect() as connection:
         assert is_older(connection, file)
     with engine.connect() as connection, connection.begin():
         connection.exec_driver_sql("DELETE FROM alembic_version")
+    with engine.connect() as connection, connection.begin():
         upgrade(connection)
     ensure_schema(engine, file)
     with readers.connect() as connection:
@@ -586,7 +595,7 @@ def test_why_a_database_counts_as_restored(anchor: Anchor | None, name: str, com
 
 
 def test_an_anchor_that_cannot_be_read_counts_as_missing(tmp_path: Path) -> None:
-    write_anchor(tmp_path, Anchor(database="db", start=1, end=2, fence=3))
+    keep_anchor(tmp_path, Anchor(database="db", start=1, end=2, fence=3))
     assert read_anchor(tmp_path) == Anchor(database="db", start=1, end=2, fence=3)
     for text in ("", "[]", '{"database": "x"}', "\x00"):
         (tmp_path / "anchor").write_text(text)
