@@ -24,10 +24,6 @@ Resolve = Callable[[Json], str]
 """From what stands in the spec to the value itself. Raises SecretMissing."""
 
 
-class CredentialUnusable(Exception):
-    """A credential cannot be put into a request. `str(error)` never holds the value."""
-
-
 Credentials = tuple[Mapping[str, str], Mapping[str, str]]
 """(headers, query fields) that are added to a request at the send."""
 
@@ -55,9 +51,9 @@ def is_header_name(name: str) -> bool:
 
 
 def header_value(value: str, what: str) -> str:
-    """The value, if a header can carry it. Raises CredentialUnusable."""
+    """The value, if a header can carry it. Raises RequestError, which never holds the value."""
     if not _HEADER_VALUE.fullmatch(value):
-        raise CredentialUnusable(f"{what} holds a character that no header can carry (a line break, or not ASCII)")
+        raise RequestError(f"{what} holds a character that no header can carry (a line break, or not ASCII)")
     return value
 
 
@@ -65,10 +61,7 @@ def checked_header(name: str, value: str) -> tuple[str, str]:
     """A header of a prepared request, name lower-case. Raises RequestError."""
     if not is_header_name(name):
         raise RequestError(f'"{name}" cannot be the name of a header')
-    try:
-        return name.lower(), header_value(value, f"the header {name}")
-    except CredentialUnusable as error:
-        raise RequestError(str(error)) from None
+    return name.lower(), header_value(value, f"the header {name}")
 
 
 def faults(spec: Json) -> tuple[str, ...]:
@@ -100,7 +93,7 @@ def named_values(spec: Mapping[str, Json]) -> tuple[str, ...]:
 
 
 def credentials(spec: Mapping[str, Json], resolve: Resolve) -> Credentials:
-    """What a request gets. Raises SecretMissing, CredentialUnusable."""
+    """What a request gets. Raises SecretMissing, RequestError."""
     if not spec:
         return {}, {}
     name, told = next(iter(spec.items()))

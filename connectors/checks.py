@@ -278,7 +278,8 @@ def _expressions_are_in_the_language(at: Subject) -> Iterator[Problem]:
             yield at.on_part("FL007", path, fault.offset, fault.length, fault.what, fault.hint)
         yield from _clock_problems(at, path, text)
         yield from _name_problems(at, path, text)
-        if path[-1] in ("success", "when", "count") and not _is_one_marker(text):
+        is_one_marker = len(pieces(text.strip())) == len(markers(text)) == 1
+        if path[-1] in ("success", "when", "count") and not is_one_marker:
             what = f'"{path[-1]}" must be one expression'
             yield at.on_value("FL103", path, what, f"{path[-1]}: ${{{{ {text.strip()[:60]} }}}}")
 
@@ -292,14 +293,11 @@ def _clock_problems(at: Subject, path: Path, text: str) -> Iterator[Problem]:
             yield at.on_part("FL007", path, part.start + found.start(), len(found[1]), what, hint)
 
 
-def _is_one_marker(text: str) -> bool:
-    return len(pieces(text.strip())) == len(markers(text)) == 1
-
-
 def _name_problems(at: Subject, path: Path, text: str) -> Iterator[Problem]:
     """Names that are not there, and optional fields that would have no value: inside a text or an undo, since one that
     stands alone in a request is left out."""
     reach = _reach(at, path)
+    optionals = {name for name, kind in (at.action.input or {}).items() if optional(kind)}
     may_be_empty = (
         path[-1] == "say" or path[0] == "find" or (not _PARTS.isdisjoint(path) and lone_name(text) is not None)
     )
@@ -312,14 +310,10 @@ def _name_problems(at: Subject, path: Path, text: str) -> Iterator[Problem]:
         elif known is not None and rest and rest[0] not in known:
             hint = did_you_mean(str(rest[0]), known, f"{root} has")
             yield at.on_part("FL101", path, use.offset, use.length, f'there is no {root} "{rest[0]}"', hint)
-        elif root == "input" and rest and not use.guarded and not may_be_empty and optional(_kind(at, rest[0])):
+        elif root == "input" and rest and not use.guarded and not may_be_empty and rest[0] in optionals:
             what = f'"{rest[0]}" may be empty, and then there is no value here'
             hint = f"write {'.'.join(use.path)} | default(…), or make the field required"
             yield at.on_part("FL102", path, use.offset, use.length, what, hint)
-
-
-def _kind(at: Subject, name: str) -> Json:
-    return (at.action.input or {}).get(name)
 
 
 def _reach(at: Subject, path: Path) -> dict[str, tuple[str, ...] | None]:

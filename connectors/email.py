@@ -19,7 +19,7 @@ import hashlib
 import ipaddress
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -182,11 +182,8 @@ class _Mail:
         talk = _Talk(self.server)
         try:
             async with asyncio.timeout(limit / 1000):
-                message = self._message(letter)
-                await talk.connect()
-                await talk.log_in(*self._credentials())
-                await talk.address(str(letter["sender"]), str(letter["recipient"]))
-                reply = await talk.hand_over(message)
+                message, login = self._message(letter), self._credentials()
+                reply = await talk.deliver(message, str(letter["sender"]), str(letter["recipient"]), login)
         except _Stopped as stopped:
             found = stopped.outcome
         except (TimeoutError, aiosmtplib.SMTPTimeoutError):
@@ -234,7 +231,36 @@ class _Talk:
         self._server = server
         self._smtp: aiosmtplib.SMTP | None = None
 
-    async def connect(self) -> None:
+    async def deliver(self, message: bytes, sender: str, recipient: str, login: Sequence[str]) -> str:
+        """The whole conversation. Returns the server's words. Who logs in does it encrypted, or where `_open` has found
+        the server to be a local one."""
+        smtp = await self._connect()
+        if login:
+            self._need(smtp, "auth", "forbidden", "{} offers no log-in; leave user and password out if it needs none")
+            user, password = login
+            await smtp.login(user, password)
+        options, encoding = list[str](), "ascii"
+        if not (sender + recipient).isascii():
+            what = f"{recipient} is not an ASCII address, and {{}} does not take others (SMTPUTF8)"
+            self._need(smtp, "smtputf8", "invalid", what)
+            options, encoding = ["SMTPUTF8", "BODY=8BITMIME"], "utf-8"
+        await smtp.mail(sender, options=options, encoding=encoding)
+        await smtp.rcpt(recipient, encoding=encoding)
+        reply = await smtp.execute_command(b"DATA")
+        if reply.code != 354:
+            raise aiosmtplib.SMTPDataError(reply.code, reply.message)
+        assert smtp.protocol is not None
+        self.began = True
+        smtp.protocol.write(_dotted(message))
+        reply = await smtp.protocol.read_response()
+        if reply.code != 250:
+            raise aiosmtplib.SMTPDataError(reply.code, reply.message)
+        with contextlib.suppress(aiosmtplib.SMTPException, OSError):
+            # goodbye without waiting: what comes of it changes nothing, and nothing may come between
+            smtp.protocol.write(b"QUIT\r\n")
+        return f"{reply.code} {reply.message}"
+
+    async def _connect(self) -> aiosmtplib.SMTP:
         """Connects to a checked address, encrypted as the settings say."""
         server, context = self._server, trusting(self._server.ca)
         direct = server.security == "tls"
@@ -252,42 +278,10 @@ class _Talk:
         await smtp.connect()
         await smtp.ehlo()
         if server.security == "starttls":
-            self._need("starttls", "forbidden", "{} offers no encryption (STARTTLS), so nothing was handed to it")
+            self._need(smtp, "starttls", "forbidden", "{} offers no encryption (STARTTLS), so nothing was handed to it")
             await smtp.starttls(server_hostname=server.host, tls_context=context)
             await smtp.ehlo()
-
-    async def log_in(self, user: str = "", password: str = "") -> None:
-        """Logs in, if there is a user; in clear text only where `connect` has found the server to be a local one."""
-        if user:
-            self._need("auth", "forbidden", "{} offers no log-in; leave user and password out if it needs none")
-            await self._open_smtp.login(user, password)
-
-    async def address(self, sender: str, recipient: str) -> None:
-        """MAIL and RCPT."""
-        options, encoding = list[str](), "ascii"
-        if not (sender + recipient).isascii():
-            what = f"{recipient} is not an ASCII address, and {{}} does not take others (SMTPUTF8)"
-            self._need("smtputf8", "invalid", what)
-            options, encoding = ["SMTPUTF8", "BODY=8BITMIME"], "utf-8"
-        await self._open_smtp.mail(sender, options=options, encoding=encoding)
-        await self._open_smtp.rcpt(recipient, encoding=encoding)
-
-    async def hand_over(self, message: bytes) -> str:
-        """DATA, the message and the final dot, and goodbye without waiting: what comes of that changes nothing, and
-        nothing may come between. Returns the server's words."""
-        smtp = self._open_smtp
-        ready = await smtp.execute_command(b"DATA")
-        if ready.code != 354:
-            raise aiosmtplib.SMTPDataError(ready.code, ready.message)
-        assert smtp.protocol is not None
-        self.began = True
-        smtp.protocol.write(_dotted(message))
-        reply = await smtp.protocol.read_response()
-        if reply.code != 250:
-            raise aiosmtplib.SMTPDataError(reply.code, reply.message)
-        with contextlib.suppress(aiosmtplib.SMTPException, OSError):
-            smtp.protocol.write(b"QUIT\r\n")
-        return f"{reply.code} {reply.message}"
+        return smtp
 
     def close(self) -> None:
         """Closes the connection."""
@@ -314,13 +308,8 @@ class _Talk:
             what = f"the connection to {shown} broke before it answered"
         return self.broken("connection", what)
 
-    @property
-    def _open_smtp(self) -> aiosmtplib.SMTP:
-        assert self._smtp is not None
-        return self._smtp
-
-    def _need(self, extension: str, reason: Reason, otherwise: str) -> None:
-        if not self._open_smtp.supports_extension(extension):
+    def _need(self, smtp: aiosmtplib.SMTP, extension: str, reason: Reason, otherwise: str) -> None:
+        if not smtp.supports_extension(extension):
             raise _Stopped("refused", reason, otherwise.format(self._server.shown))
 
     async def _open(self) -> socket.socket:

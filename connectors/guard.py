@@ -45,8 +45,6 @@ GLOBAL_IPV6 = ipaddress.IPv6Network("2000::/3")
 
 _TRANSLATED = _networks("::ffff:0:0/96 64:ff9b::/96")
 _LAST_32_BITS = _networks("::/96 ::ffff:0:0/96 ::ffff:0:0:0/96 64:ff9b::/96 64:ff9b:1::/48")
-_SIX_TO_FOUR = ipaddress.IPv6Network("2002::/16")
-_TEREDO = ipaddress.IPv6Network("2001::/32")
 _NUMBER_LABEL = re.compile(r"^(0[xX][0-9a-fA-F]*|[0-9]+)$")
 
 
@@ -54,14 +52,10 @@ def embedded(address: Address) -> tuple[Address, ...]:
     """The IPv4 addresses inside an IPv6 address (mapped, NAT64, 6to4, Teredo …), to be checked like itself."""
     if isinstance(address, ipaddress.IPv4Address):
         return ()
-    bits, found = int(address), list[int]()
+    found = [address.sixtofour, *(address.teredo or ())]
     if _is_in(address, _LAST_32_BITS):
-        found = [bits]
-    elif address in _SIX_TO_FOUR:
-        found = [bits >> 80]
-    elif address in _TEREDO:
-        found = [bits >> 64, ~bits]
-    return tuple(ipaddress.IPv4Address(one & 0xFFFFFFFF) for one in found)
+        found.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+    return tuple(one for one in found if one is not None)
 
 
 def _is_in(address: Address, networks: tuple[Network, ...]) -> bool:

@@ -10,7 +10,7 @@ from typing import NoReturn
 from urllib.parse import urlsplit
 
 from connectors.answers import Seen
-from connectors.auth import CredentialUnusable, Resolve, credentials, header_value, with_query
+from connectors.auth import Resolve, credentials, header_value, with_query
 from connectors.client import DEFAULT_HEADERS, Answer, Client, Wire, origin_of, same_origin
 from connectors.guard import AddressRefused, Guard
 from runner.contract import Action, Json, Outcome, Tools, missing
@@ -175,7 +175,7 @@ class Service:
                 name: header_value(self.resolve(value), f"the value of the header {name}")
                 for name, value in self.secret_headers.items()
             }
-        except (SecretMissing, CredentialUnusable) as error:
+        except (SecretMissing, RequestError) as error:
             return Outcome(result="not_sent", reason="forbidden", summary=f"{self.name}: {error}")
         wire = Wire(
             method=str(body["method"]),
