@@ -77,8 +77,8 @@ class _Unreadable(Exception):
     """The answer's body is too large or cannot be decoded."""
 
 
-_connections: ContextVar[list[object]] = ContextVar("connections")
-"""The connections the current request has got: once there is one, bytes of the request may have left."""
+_steps: ContextVar[list[str]] = ContextVar("steps")
+"""What the current request has come through: once it is connected, bytes of it may have left."""
 
 
 class _Resolver(AbstractResolver):
@@ -105,7 +105,7 @@ class _Connector(aiohttp.TCPConnector):
 
     async def connect(self, req: Any, traces: Any, timeout: Any) -> Any:
         connection = await super().connect(req, traces, timeout)
-        _connections.get().append(connection)
+        _steps.get().append("connected")
         return connection
 
 
@@ -140,8 +140,8 @@ class Client:
 
     async def exchange(self, wire: Wire, *, limit: int, fresh: bool = False, follow: bool = False) -> Answer | Outcome:
         """Sends one request within `limit` ms. `follow` allows redirects of a GET within the same origin."""
-        got: list[object] = []
-        _connections.set(got)
+        got: list[str] = []
+        _steps.set(got)
         host = host_of(wire.url)
         try:
             async with asyncio.timeout(limit / 1000):
@@ -279,7 +279,7 @@ _NEVER_CONNECTED: tuple[tuple[type[Exception], Reason, str], ...] = (
 )
 
 
-def _lost(got: list[object], reason: Reason, summary: str) -> Outcome:
+def _lost(got: list[str], reason: Reason, summary: str) -> Outcome:
     """The outcome of a request without a complete answer."""
     return Outcome(result="unknown" if got else "not_sent", reason=reason, summary=summary)
 

@@ -16,10 +16,10 @@ from connectors.auth import checked_header
 from connectors.model import METHODS, KeyModel, RequestModel
 from runner.contract import Action, Json, missing
 from runner.errors import EvaluationError, RequestError
-from runner.language.entries import read_entries
 from runner.language.expressions import condition, evaluate
 from runner.language.fields import FieldType, field_types
 from runner.language.markers import pieces
+from runner.language.types import read_entries
 from runner.language.values import as_text, number_text
 
 Scope = Mapping[str, Json]
