@@ -16,7 +16,7 @@ from runner.contract import Action, Json, Retry, Undo, canonical
 from runner.contract import digest as digest_of
 from runner.errors import InvalidFlow, StoreCorrupt
 from runner.language.facts import ProjectFacts
-from runner.language.flow import Compensation, Flow, Step
+from runner.language.flow import Flow, Step
 from runner.language.load import load_flow
 
 KEPT = 256
@@ -50,29 +50,10 @@ class Bundle:
         return described["connector"], self.texts.get(f"connector:{connection}", "")
 
 
-def assemble(
-    flow_text: str,
-    file: str,
-    facts: ProjectFacts,
-    *,
-    templates: Mapping[str, str] | None = None,
-    zone: str | None = None,
-    language: str | None = None,
-    project: str | None = None,
-) -> Bundle:
-    """Pins a flow as it stands now. What is left out comes from `facts`.
-
-    Raises InvalidFlow if the text has a problem of shape. The rules are not asked: the caller has checked.
-    """
-    flow, _, problems = load_flow(flow_text, file)
-    if flow is None or any(found.level == "error" for found in problems):
-        raise InvalidFlow(problems, {file: flow_text})
-    around = {
-        "file": file,
-        "zone": zone if zone is not None else facts.zone,
-        "language": language if language is not None else facts.language,
-        "project": project if project is not None else facts.project,
-    }
+def assemble(flow_text: str, file: str, facts: ProjectFacts) -> Bundle:
+    """Pins a flow as it stands now. Raises InvalidFlow if the text has a problem of shape; the rules are not asked."""
+    flow = _flow_of(flow_text, file)
+    around = {"file": file, "zone": facts.zone, "language": facts.language, "project": facts.project}
     texts = {f"flow:{flow.id}": flow_text, "project": canonical(around).decode()}
     for connection, actions in _used_actions(flow, facts).items():
         found = facts.connections.get(connection)
@@ -83,9 +64,15 @@ def assemble(
         texts[f"actions:{connection}"] = canonical(described).decode()
         if found is not None and found.found.text:
             texts[f"connector:{connection}"] = found.found.text
-    for name, text in used_templates(flow, facts.templates if templates is None else templates).items():
-        texts[f"template:{name}"] = text
+    texts |= {f"template:{name}": text for name, text in used_templates(flow, facts.templates).items()}
     return restore(digest_of(texts), texts)
+
+
+def _flow_of(text: str, file: str) -> Flow:
+    flow, _, problems = load_flow(text, file)
+    if flow is None or any(found.level == "error" for found in problems):
+        raise InvalidFlow(problems, {file: text})
+    return flow
 
 
 def restore(digest: str, texts: Mapping[str, str]) -> Bundle:
@@ -115,9 +102,7 @@ def _restore(digest: str, texts: Mapping[str, str]) -> Bundle:
     if len(named) != 1 or "project" not in texts:
         raise StoreCorrupt(f"bundle {digest[:12]} has no flow")
     around = json.loads(texts["project"])
-    flow, _, problems = load_flow(texts[named[0]], around["file"])
-    if flow is None or any(found.level == "error" for found in problems):
-        raise InvalidFlow(problems, {around["file"]: texts[named[0]]})
+    flow = _flow_of(texts[named[0]], around["file"])
     return Bundle(
         digest=digest,
         flow=flow,
@@ -145,23 +130,14 @@ def _stored_actions(texts: Mapping[str, str]) -> Iterator[tuple[str, Action]]:
 def used_action_names(flow: Flow) -> Iterator[str]:
     """Every `connection.action` that a flow names itself, those of its compensations too."""
     for step in flow.every_step():
-        if step.action:
-            yield step.action
-        shown = step.show.get("read")
-        if isinstance(shown, str):
-            yield shown
-        if step.compensate is not None:
-            yield from _compensation_actions(step.compensate)
-
-
-def _compensation_actions(words: Compensation) -> Iterator[str]:
-    if words.action:
-        yield words.action
-    if words.word == "quarantine" and words.target:
-        yield "quarantine.add"
-    shown = words.show.get("read")
-    if isinstance(shown, str):
-        yield shown
+        words = step.compensate
+        for action, shown in ((step.action, step.show), (words.action, words.show) if words is not None else ("", {})):
+            if action:
+                yield action
+            if isinstance(shown.get("read"), str):
+                yield shown["read"]
+        if words is not None and words.word == "quarantine" and words.target:
+            yield "quarantine.add"
 
 
 def _used_actions(flow: Flow, facts: ProjectFacts) -> dict[str, dict[str, Action]]:

@@ -15,8 +15,9 @@ from typing import Any, Protocol
 from runner.contract import Action, ConnectorKind, Json, missing
 from runner.errors import Problem, SettingsError
 from runner.language.fields import WORDS, fits, kind_of_field
+from runner.language.flow import PLAIN_UNITS
 from runner.language.nearest import did_you_mean
-from runner.language.source import Path, Source, as_quoted, read
+from runner.language.source import Path, Place, Source, as_quoted, problem_at, read
 
 GROUP = "amends.connectors"
 BUILT_IN = ("http", "records", "quarantine")
@@ -26,8 +27,7 @@ EVERYWHERE: Mapping[str, Json] = {"connector": "text", "rate": "text or empty", 
 _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_]*$")
 _SECRET_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 _RATE = re.compile(r"^(\d{1,6}) per (?:(\d{1,4}) )?(s|min|hour|day)$")
-_RATE_UNITS = {"s": 1_000, "min": 60_000, "hour": 3_600_000, "day": 86_400_000}
-_SECRET_WORDS = ("password", "token", "secret", "api_key", "apikey", "private_key")
+_SECRET_KEY = re.compile(r"^(api_?key|private_key)$|(^|_)(password|token|secret)$")
 
 
 class Declarative(Protocol):
@@ -96,7 +96,7 @@ class Kinds:
     def _from_text(self, name: str, text: str, file: str) -> Found | None:
         if self.declarative is None:
             what = "connectors in YAML cannot be read here: the connectors package is not installed"
-            self.problems.append(Problem(code="FL208", level="error", file=file, line=0, column=0, what=what))
+            self.problems.append(problem_at(file, Place(line=0, column=0), "FL208", what))
             return None
         kind, problems = self.declarative.kind_from_text(text, file)
         self.problems.extend(problems)
@@ -153,74 +153,62 @@ def load_connections(
     text: str | None, file: str, *, kinds: Kinds
 ) -> tuple[Connections, Source | None, tuple[Problem, ...]]:
     """Reads connections.yaml (`text` is None where there is none). Lines that cannot be used are told and left out."""
-    by_name: dict[str, Connection] = {}
-    unreadable: set[str] = set()
-    source: Source | None = None
-    problems: list[Problem] = []
-    if text is not None:
-        source, read_problems = read(text, file)
-        problems.extend(read_problems)
-    if source is not None and source.data is not None:
-        if isinstance(source.data, dict):
-            for name in source.data:
-                connection, found = _connection(name, source, kinds)
-                problems.extend(found)
-                if connection is not None:
-                    by_name[name] = connection
-                else:
-                    unreadable.add(name)
-        else:
-            problems.append(source.problem("FL006", (), f"{file} is a map: a name, and what it stands for"))
+    found: dict[str, Connection | None] = {}
+    source, told = read(text, file) if text is not None else (None, ())
+    problems: list[Problem] = list(told)
+    lines = source.data if source is not None and source.data is not None else {}
+    if source is not None and not isinstance(lines, dict):
+        problems.append(source.problem("FL006", (), f"{file} is a map: a name, and what it stands for"))
+    elif source is not None:
+        for name in lines:
+            found[name], wrong = _connection(name, source, kinds)
+            problems.extend(wrong)
     for name in BUILT_IN:
-        built_in = kinds.find(name) if name in kinds.python and name not in by_name and name not in unreadable else None
+        built_in = kinds.find(name) if name in kinds.python and name not in found else None
         if built_in is not None:
-            by_name[name] = Connection(name=name, connector=name, found=built_in, actions=built_in.kind.actions())
+            found[name] = Connection(name=name, connector=name, found=built_in, actions=built_in.kind.actions())
     everything = tuple(sorted([*problems, *kinds.problems], key=lambda one: (one.file, one.line, one.column)))
-    return Connections(by_name=by_name, unreadable=frozenset(unreadable)), source, everything
+    by_name = {name: one for name, one in found.items() if one is not None}
+    return Connections(by_name=by_name, unreadable=frozenset(found) - frozenset(by_name)), source, everything
 
 
 def _connection(name: str, source: Source, kinds: Kinds) -> tuple[Connection | None, list[Problem]]:
     line = source.data[name]
+
+    def refused(code: str, what: str, hint: str, at: Path = (name,)) -> tuple[None, list[Problem]]:
+        return None, [source.problem(code, at, what, hint, on="key" if at == (name,) else "value")]
+
     if not _NAME.match(name):
-        hint = "a name has letters, digits and _, a letter first"
-        return None, [source.problem("FL006", (name,), f'"{name}" is not a name', hint, on="key")]
+        return refused("FL006", f'"{name}" is not a name', "a name has letters, digits and _, a letter first")
     if not isinstance(line, dict):
         hint = f"for example {name}: {{ connector: email, host: smtp.example.test }}"
-        return None, [source.problem("FL006", (name,), f'"{name}" needs a map with its connector', hint, on="key")]
-    connector = line.get("connector")
+        return refused("FL006", f'"{name}" needs a map with its connector', hint)
+    connector, before = line.get("connector"), len(kinds.problems)
     if not isinstance(connector, str):
-        hint = f"one of: {', '.join(kinds.names())}"
-        return None, [source.problem("FL005", (name,), f'connection "{name}" has no "connector"', hint, on="key")]
-    before = len(kinds.problems)
+        return refused("FL005", f'connection "{name}" has no "connector"', f"one of: {', '.join(kinds.names())}")
     found = kinds.find(connector)
     if found is None:
+        at = (name, "connector")
         if connector in kinds.names() or len(kinds.problems) > before:
-            return None, [
-                source.problem(
-                    "FL208",
-                    (name, "connector"),
-                    f'the connector "{connector}" cannot be used',
-                    "its own file has problems",
-                )
-            ]
+            return refused("FL208", f'the connector "{connector}" cannot be used', "its own file has problems", at)
         hint = did_you_mean(connector, kinds.names(), "connectors")
-        return None, [source.problem("FL208", (name, "connector"), f'there is no connector "{connector}"', hint)]
-    problems = list(_setting_problems(name, line, found.kind.settings(), source))
+        return refused("FL208", f'there is no connector "{connector}"', hint, at)
+    own = found.kind.settings()
+    problems = list(_setting_problems(name, line, own, source))
     if any(problem.level == "error" for problem in problems):
         return None, problems
-    own = found.kind.settings()
     settings = {key: line[key] for key in line if key != "connector" and (key not in EVERYWHERE or key in own)}
     try:
         actions = _actions(found.kind, settings)
     except SettingsError as error:
-        return None, [source.problem("FL006", (name,), str(error), on="key")]
+        return refused("FL006", str(error), "")
     rate = _RATE.match(str(line.get("rate", "")))
     return Connection(
         name=name,
         connector=connector,
         found=found,
         settings=settings,
-        rate=(int(rate[1]), int(rate[2] or 1) * _RATE_UNITS[rate[3]]) if rate else None,
+        rate=(int(rate[1]), int(rate[2] or 1) * PLAIN_UNITS[rate[3]]) if rate else None,
         at_once=line.get("at_once"),
         actions=actions,
     ), []
@@ -253,50 +241,30 @@ def _setting_problems(
 def _secret_problems(path: Path, value: Mapping[str, Json], source: Source) -> Iterator[Problem]:
     for key in value:
         if key != "secret":
-            yield source.problem(
-                "FL003", (*path, key), f'"{key}" is not a key of a secret', "it is written { secret: NAME }", on="key"
-            )
+            what, hint = f'"{key}" is not a key of a secret', "it is written { secret: NAME }"
+            yield source.problem("FL003", (*path, key), what, hint, on="key")
     if not isinstance(value["secret"], str) or not _SECRET_NAME.match(value["secret"]):
         hint = "the name of a line in .env: letters, digits and _"
         yield source.problem("FL006", (*path, "secret"), f'"{value["secret"]}" cannot be the name of a secret', hint)
 
 
 def _value_problems(path: Path, value: Json, field_type: Json, source: Source) -> Iterator[Problem]:
-    key = str(path[-1])
-    scalar = source.scalars.get(path)
-    kind = kind_of_field(field_type)
+    key, scalar, kind = str(path[-1]), source.scalars.get(path), kind_of_field(field_type)
+    choices = field_type.get("choice") if isinstance(field_type, Mapping) else None
+    is_plain = isinstance(value, (str, int)) and not isinstance(value, bool)
     if value is None:
         yield source.problem("FL006", path, f'nothing is written after "{key}"', on="key")
     elif key == "rate":
         if not _RATE.match(str(value)):
             yield source.problem("FL006", path, f'"{value}" is not a rate', "it is written 100 per 10 s, or 5 per min")
-    elif (
-        (_is_secret(key) or _is_secret_type(field_type))
-        and isinstance(value, (str, int))
-        and not isinstance(value, bool)
-    ):
+    elif is_plain and (_SECRET_KEY.search(key) or field_type in ("secret", "secret or empty")):
         hint = f"put it into .env and write {key}: {{ secret: {f'{path[0]}_{key}'.upper()} }}"
         yield source.problem("FL401", path, f'the secret "{key}" is written in the file', hint)
+    elif kind == "text" and scalar is not None and isinstance(value, (int, float, bool)):
+        what = f'"{key}" is a text, and {scalar.text} would be read as something else'
+        yield source.problem("FL002", path, what, f"write it in quotes: {as_quoted(scalar.text)}")
     elif kind in WORDS and not fits(kind, value):
-        if kind == "text" and scalar is not None and isinstance(value, (int, float, bool)):
-            what = f'"{key}" is a text, and {scalar.text} would be read as something else'
-            yield source.problem("FL002", path, what, f"write it in quotes: {as_quoted(scalar.text)}")
-        else:
-            yield source.problem("FL006", path, f'"{key}" needs {WORDS[kind]}')
-    elif (
-        isinstance(field_type, Mapping)
-        and isinstance(field_type.get("choice"), (list, dict))
-        and value not in field_type["choice"]
-    ):
-        words = [str(word) for word in field_type["choice"]]
-        yield source.problem(
-            "FL006", path, f'"{key}" cannot be "{value}"', did_you_mean(str(value), words, "it is one of")
-        )
-
-
-def _is_secret_type(field_type: Json) -> bool:
-    return isinstance(field_type, str) and field_type.removesuffix(" or empty") == "secret"
-
-
-def _is_secret(key: str) -> bool:
-    return key in _SECRET_WORDS or key.endswith(("_password", "_token", "_secret"))
+        yield source.problem("FL006", path, f'"{key}" needs {WORDS[kind]}')
+    elif isinstance(choices, (list, dict)) and value not in choices:
+        hint = did_you_mean(str(value), [str(word) for word in choices], "it is one of")
+        yield source.problem("FL006", path, f'"{key}" cannot be "{value}"', hint)

@@ -20,7 +20,7 @@ from runner.language.load import load_flow
 from runner.language.nearest import did_you_mean
 from runner.language.people import People, load_people
 from runner.language.settings import Settings, load_settings
-from runner.language.source import Source, read_bytes
+from runner.language.source import Place, Source, problem_at, read_bytes
 from runner.language.templates import template_faults
 
 SETTINGS, PEOPLE, CONNECTIONS = "amends.yaml", "people.yaml", "connections.yaml"
@@ -53,6 +53,8 @@ class Project:
         """The text of every file that was read, by its name as problems give it."""
         self._kinds = kinds
         self._unreadable: list[Problem] = []
+        self._found: dict[str, tuple[Problem, ...]] = {}
+        """What is wrong with each file around the flows, by its name."""
 
     @classmethod
     def open(cls, folder: str | Path, *, kinds: Kinds | None = None) -> Project:
@@ -115,27 +117,20 @@ class Project:
     # --- what stands around the flows --------------------------------------------------------------------------------
 
     @cached_property
-    def _settings(self) -> tuple[Settings, tuple[Problem, ...]]:
-        settings, _, problems = load_settings(self._text(self.folder / SETTINGS), SETTINGS, folder=self.folder.name)
-        return settings, problems
-
-    @property
     def settings(self) -> Settings:
         """amends.yaml, with defaults."""
-        return self._settings[0]
+        text = self._text(self.folder / SETTINGS)
+        settings, _, self._found[SETTINGS] = load_settings(text, SETTINGS, folder=self.folder.name)
+        return settings
 
     @cached_property
-    def _people(self) -> tuple[People, tuple[Problem, ...]]:
-        text = self._text(self.folder / PEOPLE)
-        if text is None:
-            return People(), ()
-        people, _, problems = load_people(text, PEOPLE)
-        return people, problems
-
-    @property
     def people(self) -> People:
         """people.yaml."""
-        return self._people[0]
+        text = self._text(self.folder / PEOPLE)
+        if text is None:
+            return People()
+        people, _, self._found[PEOPLE] = load_people(text, PEOPLE)
+        return people
 
     @cached_property
     def kinds(self) -> Kinds:
@@ -146,15 +141,11 @@ class Project:
         return Kinds(python=self._kinds.python, declarative=self._kinds.declarative, own={**self._kinds.own, **own})
 
     @cached_property
-    def _connections(self) -> tuple[Connections, tuple[Problem, ...]]:
-        text = self._text(self.folder / CONNECTIONS)
-        connections, _, problems = load_connections(text, CONNECTIONS, kinds=self.kinds)
-        return connections, problems
-
-    @property
     def connections(self) -> Connections:
         """connections.yaml and the built-in connections."""
-        return self._connections[0]
+        text = self._text(self.folder / CONNECTIONS)
+        connections, _, self._found[CONNECTIONS] = load_connections(text, CONNECTIONS, kinds=self.kinds)
+        return connections
 
     @cached_property
     def templates(self) -> Mapping[str, str]:
@@ -179,19 +170,20 @@ class Project:
 
     def problems(self) -> tuple[Problem, ...]:
         """Everything that is wrong with the files around the flows."""
-        found = [*self._settings[1], *self._people[1], *self._connections[1]]
+        found = self._of_settings()
         for connector in self.kinds.own:
             self.kinds.find(connector)
-        found.extend(problem for problem in self.kinds.problems if problem not in found)
-        found.extend(_template_problems(self.templates))
-        found.extend(self._unreadable)
+        found += [*self.kinds.problems, *_template_problems(self.templates), *self._unreadable]
         return tuple(dict.fromkeys(found))
+
+    def _of_settings(self) -> list[Problem]:
+        _ = self.settings, self.people, self.connections
+        return [problem for file in (SETTINGS, PEOPLE, CONNECTIONS) for problem in self._found.get(file, ())]
 
     def _around(self, flow: Flow) -> tuple[Problem, ...]:
         """What is wrong with the files that this flow leans on; those that only other flows use are not asked."""
-        found = [*self._settings[1], *self._people[1], *self._connections[1], *self._unreadable]
-        found.extend(_template_problems(used_templates(flow, self.templates)))
-        return tuple(dict.fromkeys(found))
+        found = [*self._of_settings(), *self._unreadable]
+        return tuple(dict.fromkeys([*found, *_template_problems(used_templates(flow, self.templates))]))
 
     # --- flows --------------------------------------------------------------------------------------------------------
 
@@ -253,16 +245,8 @@ class Project:
 def _template_problems(templates: Mapping[str, str]) -> Iterator[Problem]:
     for name, text in templates.items():
         for fault in template_faults(name, text):
-            yield Problem(
-                code="FL007",
-                level="error",
-                file=f"templates/{name}",
-                line=fault.line,
-                column=fault.column,
-                length=fault.length,
-                what=fault.what,
-                hint=fault.hint,
-            )
+            place = Place(line=fault.line, column=fault.column, length=fault.length)
+            yield problem_at(f"templates/{name}", place, "FL007", fault.what, fault.hint)
 
 
 def _has_flow(text: str | None) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from runner.contract import Json
 from runner.language.clauses import Model
-from runner.language.connections import EVERYWHERE, Kinds, installed
+from runner.language.connections import EVERYWHERE, Found, Kinds, installed
 from runner.language.model import FlowModel
 from runner.language.people import PeopleModel, SecretModel
 from runner.language.settings import AmendsModel
@@ -65,39 +65,30 @@ def _tidy(part: Any) -> Any:
 
 def _of_connections(kinds: Kinds) -> dict[str, Json]:
     """A name, and a map with its connector; each connector's own settings are listed under its name."""
-    secret = _tidy(SecretModel.model_json_schema())
-    forms = []
-    for name in kinds.names():
-        found = kinds.find(name)
-        if found is None:
-            continue
-        settings = {**EVERYWHERE, **found.kind.settings()}
-        properties: dict[str, Json] = {key: {"description": _described(kind)} for key, kind in settings.items()}
-        properties["connector"] = {"const": name}
-        forms.append(
-            {
-                "title": name,
-                "description": found.kind.title,
-                "properties": properties,
-                "required": ["connector"],
-                "additionalProperties": False,
-            }
-        )
-    own = {
-        "title": "a connector of this project",
-        "properties": {"connector": {"type": "string"}},
-        "required": ["connector"],
-    }
-    named = [form["title"] for form in forms]
-    own["properties"] = {"connector": {"type": "string", "not": {"enum": named}}}
+    found = [one for name in kinds.names() if (one := kinds.find(name)) is not None]
+    forms = [_of_connector(one) for one in found]
+    own = {"type": "string", "not": {"enum": [one.name for one in found]}}
+    forms.append({"title": "a connector of this project", "properties": {"connector": own}, "required": ["connector"]})
     return {
         "$schema": DIALECT,
         "title": "connections.yaml of an Amends project",
         "description": "What each connection's name stands for here.",
         "type": "object",
         "propertyNames": {"pattern": "^[A-Za-z][A-Za-z0-9_]*$"},
-        "additionalProperties": {"type": "object", "oneOf": [*forms, own]},
-        "$defs": {"secret": secret},
+        "additionalProperties": {"type": "object", "oneOf": forms},
+        "$defs": {"secret": _tidy(SecretModel.model_json_schema())},
+    }
+
+
+def _of_connector(found: Found) -> dict[str, Json]:
+    settings = {**EVERYWHERE, **found.kind.settings()}
+    properties: dict[str, Json] = {key: {"description": _described(kind)} for key, kind in settings.items()}
+    return {
+        "title": found.name,
+        "description": found.kind.title,
+        "properties": {**properties, "connector": {"const": found.name}},
+        "required": ["connector"],
+        "additionalProperties": False,
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -365,7 +366,7 @@ def test_a_bundle_takes_the_undo_along(tmp_path: Path) -> None:
 def test_a_changed_text_is_another_bundle_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
     found = whole(tmp_path)
     bundle = found.bundle("signup")
-    other = assemble(FLOW, "flows/signup.yaml", found.facts(), templates={"welcome.md": "Hi\n"})
+    other = assemble(FLOW, "flows/signup.yaml", replace(found.facts(), templates={"welcome.md": "Hi\n"}))
     assert other.digest != bundle.digest
     with pytest.raises(StoreCorrupt, match="are not what the run began with"):
         restore("0" * 64, bundle.texts)
