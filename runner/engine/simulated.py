@@ -242,6 +242,14 @@ class Simulation:
             crashes=self._crashes,
         )  # fmt: skip
 
+    def take_up(self, events: Sequence[e.Event]) -> None:
+        """Begins with a log that another engine left, as a restarted engine does."""
+        for event in events:
+            self.log.report(event)
+            self.clock.at = max(self.clock.at, event.at)
+            self.log.fence = max(self.log.fence, event.fence if isinstance(event, e.CallIntended) else 0)
+        self._restart(after=0)
+
     # -- the engine --
 
     def _drive(self) -> None:

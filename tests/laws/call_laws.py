@@ -38,6 +38,8 @@ def keys_are_stable_and_disjoint(story: Story) -> Iterator[str]:
 
 def _a_person_raised(story: Story, each: Try) -> bool:
     before = [t.seq for t in story.tries if t.intent.call == each.intent.call and t.seq < each.seq]
+    if story.started.continues and not before:
+        return True
     return any(
         question.choice in ("did_not", "retry") and max(before, default=0) < question.gone < each.seq
         for question in story.questions

@@ -33,6 +33,8 @@ ACTIONS: dict[str, Action] = {
     ),
     "svc.letters": Action(name="letters", effect="keyed", key_life=HOUR, output={"rows": "list", **ID}, fan_out="to"),
     "svc.picky": Action(name="picky", effect="once", output=ID, fan_out="to"),
+    "svc.plain": Action(name="plain", effect="keyed", key_life=HOUR),
+    "svc.mail": Action(name="mail", effect="once", output=ID, renders_template=True),
     "svc.sampled": Action(name="sampled", effect="once", output=ID, sample={"id": "sample"}),
     "svc.unbuildable": Action(name="unbuildable", effect="keyed", key_life=HOUR, output=ID),
     "svc.refuses": Action(name="refuses", effect="keyed", key_life=HOUR, output=ID),

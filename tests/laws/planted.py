@@ -155,7 +155,7 @@ def take_over_settled(patch: pytest.MonkeyPatch) -> None:
         call = replace(after.calls[event.call], may_have_happened=False)
         return replace(after, calls={**after.calls, event.call: call})
 
-    patch.setattr(fold, "_READERS", readers | {e.CallSettled: wrong})
+    patch.setattr(fold, "_READERS", {**readers, e.CallSettled: wrong})
 
 
 @mistake("an old look-up answers for a new attempt", "lookup_pair")
@@ -186,7 +186,7 @@ def evidence_overwrites(patch: pytest.MonkeyPatch) -> None:
         call = replace(state.calls[event.call], last="applied" if event.result == "applied" else "not_sent")
         return replace(state, calls={**state.calls, event.call: replace(call, may_have_happened=False)})
 
-    patch.setattr(fold, "_READERS", fold._READERS | {e.EvidenceLate: wrong})
+    patch.setattr(fold, "_READERS", {**fold._READERS, e.EvidenceLate: wrong})
 
 
 # --- failing -------------------------------------------------------------------------------------------------------
@@ -316,7 +316,7 @@ def released_early(patch: pytest.MonkeyPatch) -> None:
     def held_once(state: State, event: e.RecordReleased) -> State:
         return replace(state, holds_record=False, record="")
 
-    patch.setattr(fold, "_READERS", fold._READERS | {e.RecordReleased: held_once})
+    patch.setattr(fold, "_READERS", {**fold._READERS, e.RecordReleased: held_once})
     _after(patch, decide, "decide", wrong)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from runner.core import events as e
 from runner.engine.advance import Turn
@@ -57,6 +58,22 @@ def play(bundle: Bundle, seed: int, *, is_honest: bool = True) -> Played:
     return Played(story=_story(bundle, outside, result, is_honest), result=result, wrong=tuple(wrong))
 
 
+def clean_up(bundle: Bundle, stopped: Played, seed: int) -> Played:
+    """The run that cleans up after one that was stopped while something stands, rough at first, then calm."""
+    rng = random.Random(f"clean {bundle.flow.id}/{seed}")
+    outside = RandomOutside(bundle, rng, STORMY)
+    people = RandomPeople(outside, rng, operations=1)
+    weather = RandomWeather(rng, rate=5, holds=0)
+    started = replace(start_of(bundle, "r2"), at=stopped.result.now, continues="r1")
+    simulation = Simulation(bundle, outside, started, people=people, weather=weather, before=stopped.story.events)
+    result = simulation.run()
+    story = _story(bundle, outside, result, True, stopped.story.events)
+    wrong = violations(story)
+    if result.end != "ended":
+        wrong.append(f"I19: the clean-up {result.end} and does not end")
+    return Played(story=story, result=result, wrong=tuple(wrong))
+
+
 CALM_AFTER = 70
 
 
@@ -69,10 +86,12 @@ def start_of(bundle: Bundle, run: str = "r1") -> e.RunStarted:
     )  # fmt: skip
 
 
-def _story(bundle: Bundle, outside: RandomOutside, result: Result, is_honest: bool) -> Story:
+def _story(
+    bundle: Bundle, outside: RandomOutside, result: Result, is_honest: bool, before: Sequence[e.Event] = ()
+) -> Story:
     return Story(
         bundle=bundle, events=result.events, ledger=outside.ledger, end=result.end, spins=result.spins,
-        is_honest=is_honest,
+        is_honest=is_honest, before=before,
     )  # fmt: skip
 
 

@@ -63,6 +63,8 @@ class Story:
     end: str = "ended"
     spins: int = 0
     is_honest: bool = True
+    before: Sequence[e.Event] = ()
+    """The log of the run that this one cleans up after."""
     tries: list[Try] = field(default_factory=list)
     doubts: list[Doubt] = field(default_factory=list)
     questions: list[Question] = field(default_factory=list)
@@ -139,7 +141,7 @@ class Story:
                     self._stop_here(seq)
             case e.StopRequested(compensate=False):
                 self.stopped_here = self.stopped_here or seq
-                if self.closed:
+                if self.closed or self.started.continues:
                     self._stop_here(seq)
             case e.CompensationBegun():
                 self.begun = self.begun or seq

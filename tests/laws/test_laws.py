@@ -14,7 +14,7 @@ import pytest
 
 from runner.core import events as e
 from tests.laws.flows import corpus
-from tests.laws.play import play, shown
+from tests.laws.play import clean_up, play, shown
 from tests.laws.replay import replay_faults
 
 SEEDS = 60
@@ -32,6 +32,7 @@ ENDS = {"succeeded", "drafted", "failed", "compensated", "stopped", "closed"}
 seen: Counter[str] = Counter()
 ended: Counter[str] = Counter()
 effects: Counter[str] = Counter()
+cleanups: Counter[str] = Counter()
 
 
 @pytest.mark.parametrize("name", corpus())
@@ -45,6 +46,10 @@ def test_no_law_is_broken(name: str) -> None:
         seen.update(type(event).__name__ for event in played.story.events)
         finish = played.story.finish
         assert finish is not None
+        if finish.status == "stopped" and finish.stands:
+            cleaned = clean_up(corpus()[name], played, seed)
+            assert not cleaned.wrong, f"{name}, seed {seed}: {cleaned.wrong}\n{shown(cleaned.story)}"
+            cleanups[cleaned.result.state.status] += 1
         ended[finish.status] += 1
         effects.update(effect.intent.purpose for effect in played.story.ledger.landed)
 
@@ -58,6 +63,8 @@ def test_the_floor() -> None:
     assert set(ended) == ENDS
     assert min(ended.values()) >= 10, ended
     assert min(count for name, count in seen.items() if name != "HandOffAcknowledged") >= 10, seen
+    assert set(cleanups) <= {"compensated", "closed", "stopped"}
+    assert cleanups["compensated"] >= 10, cleanups
     assert effects["do"] >= 4_000, effects
     assert effects["undo"] >= 1_000, effects
 
