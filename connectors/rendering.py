@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from connectors.auth import checked_header
 from connectors.model import METHODS, KeyModel, RequestModel
@@ -131,14 +131,10 @@ class Template:
         if self._key.field:
             body = {**(body if isinstance(body, Mapping) else {}), self._key.field: key}
         where = "".join([part if isinstance(part, str) else _path_part(*part, scope) for part in self._path])
-        content = ""
-        try:
-            added = query_of(query)
-            if self._kind:
-                headers.setdefault("content-type", self._kind)
-                content = json_body(body) if self._kind == "application/json" else query_of(body)
-        except UnicodeEncodeError:
-            raise RequestError("a field holds half of a sign (a lone surrogate), which cannot be sent") from None
+        added, content = query_of(query), ""
+        if self._kind:
+            headers.setdefault("content-type", self._kind)
+            content = json_body(body) if self._kind == "application/json" else query_of(body)
         full = url(f"{where}{'&' if '?' in where else '?'}{added}" if added else where)
         return {"method": self._method, "url": full, "headers": headers, "body": content}
 
@@ -157,12 +153,18 @@ def _path_part(name: str, fill: Fill, scope: Scope) -> str:
 
 
 def query_of(fields: Mapping[str, Json]) -> str:
-    """Query or form fields, encoded: a list gives the field several times, yes and no are true and false."""
-    pairs: list[str] = []
-    for name, value in fields.items():
-        items = value if isinstance(value, list) else [value]
-        pairs.extend(f"{quote(str(name), safe='')}={quote(_field_text(name, item), safe='')}" for item in items)
-    return "&".join(pairs)
+    """Query or form fields, encoded: a list gives the field several times, yes and no are true and false.
+
+    Raises RequestError."""
+    texts = [
+        (str(name), _field_text(name, item))
+        for name, value in fields.items()
+        for item in (value if isinstance(value, list) else [value])
+    ]
+    try:
+        return urlencode(texts, quote_via=quote, safe="")
+    except UnicodeEncodeError:
+        raise RequestError("a field holds half of a sign (a lone surrogate), which cannot be sent") from None
 
 
 def _field_text(name: str, value: Json) -> str:

@@ -161,6 +161,10 @@ async def test_credentials_are_added_at_the_send(auth: dict[str, Any], header: s
             {"url": "https://x.test/", "jsn": 1},
             'post has no field "jsn"; its fields: url, query, headers, success, json, form, text',
         ),
+        (
+            {"url": "https://x.test/", "form": {"a": "\ud800"}},
+            "a field holds half of a sign (a lone surrogate), which cannot be sent",
+        ),
         ({"url": "https://x.test/", "json": {}, "form": {}}, "a request has one body, and here are json and form"),
         ({"url": "https://x.test/", "json": float("nan")}, "the body holds a value that JSON cannot carry"),
         (
