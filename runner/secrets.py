@@ -142,67 +142,52 @@ def read_env(path: Path) -> dict[str, str]:
     return parse_env(text, path.name)
 
 
+_ENV_LINE = re.compile(r"(?P<key>[^=\n]*)(?P<sign>=?)(?P<rest>[^\n]*)")
+_ENV_VALUE = re.compile(
+    r"""[ \t]*(?:'(?P<single>[^']*)'|"(?P<double>(?:[^"\\]|\\.)*)"|(?P<open>['"])|(?P<plain>[^\n]*))(?P<rest>[^\n]*)""",
+    re.DOTALL,
+)
+
+
 def parse_env(text: str, name: str = ".env") -> dict[str, str]:
     """The names and values of a `.env` text. Messages never hold a value."""
     found: dict[str, str] = {}
     text = text.replace("\r\n", "\n")
     at = 0
     while at < len(text):
-        end = text.find("\n", at)
-        end = len(text) if end < 0 else end
-        line = text[at:end].strip()
-        number = text.count("\n", 0, at) + 1
-        if not line or line.startswith("#"):
-            at = end + 1
+        line = _ENV_LINE.match(text, at)
+        whole = line[0].strip() if line is not None else ""
+        if line is None or not whole or whole.startswith("#"):
+            at = text.find("\n", at) + 1 or len(text)
             continue
-        key, sign, _ = line.removeprefix("export ").partition("=")
-        key = key.strip()
-        if not sign or not _NAME.fullmatch(key):
-            raise SettingsError(f"{name}:{number} is not NAME=value: a name has letters, digits and _, and no spaces")
+        place, key = f"{name}:{text.count(chr(10), 0, at) + 1}", line["key"].lstrip().removeprefix("export ").strip()
+        if not line["sign"] or not _NAME.fullmatch(key):
+            raise SettingsError(f"{place} is not NAME=value: a name has letters, digits and _, and no spaces")
         if key in found:
-            raise SettingsError(f"{name}:{number} sets {key} a second time")
-        found[key], at = _env_value(text, text.index("=", at) + 1, f"{name}:{number} {key}")
+            raise SettingsError(f"{place} sets {key} a second time")
+        value = _ENV_VALUE.match(text, line.start("rest"))
+        if value is not None:
+            found[key], at = _env_value(value, f"{place} {key}"), value.end() + 1
     return found
 
 
-def _env_value(text: str, at: int, place: str) -> tuple[str, int]:
-    """(value, where the next line begins)."""
-    while at < len(text) and text[at] in " \t":
-        at += 1
-    if at < len(text) and text[at] in "'\"":
-        return _quoted_value(text, at, place)
-    end = text.find("\n", at)
-    end = len(text) if end < 0 else end
-    value = text[at:end].strip()
-    if " #" in value or "\t#" in value:
-        raise SettingsError(
-            f"{place} has a # behind its value: put the value in quotes, or the comment on its own line"
-        )
-    return value, end + 1
-
-
-def _quoted_value(text: str, at: int, place: str) -> tuple[str, int]:
-    quote, parts = text[at], []
-    at += 1
-    while at < len(text) and text[at] != quote:
-        if quote == '"' and text[at] == "\\":
-            if text[at + 1 : at + 2] not in _ESCAPES:
-                raise SettingsError(
-                    f"{place} has a \\ that means nothing in double quotes: write \\\\, or use 'single quotes'"
-                )
-            parts.append(_ESCAPES[text[at + 1]])
-            at += 2
-            continue
-        parts.append(text[at])
-        at += 1
-    if at >= len(text):
+def _env_value(value: re.Match[str], place: str) -> str:
+    if value["open"]:
         raise SettingsError(f"{place} opens a quote and never closes it")
-    end = text.find("\n", at)
-    end = len(text) if end < 0 else end
-    rest = text[at + 1 : end].strip()
+    if value["plain"] is not None:
+        if re.search(r"[ \t]#", value["plain"].strip()):
+            hint = "put the value in quotes, or the comment on its own line"
+            raise SettingsError(f"{place} has a # behind its value: {hint}")
+        return value["plain"].strip()
+    rest, escapes = value["rest"].strip(), re.findall(r"\\(.)", value["double"] or "", re.DOTALL)
+    if not set(escapes) <= set(_ESCAPES):
+        hint = "write \\\\, or use 'single quotes'"
+        raise SettingsError(f"{place} has a \\ that means nothing in double quotes: {hint}")
     if rest and not rest.startswith("#"):
         raise SettingsError(f"{place} goes on behind its closing quote")
-    return "".join(parts), end + 1
+    if value["single"] is not None:
+        return value["single"]
+    return re.sub(r"\\(.)", lambda escape: _ESCAPES[escape[1]], value["double"], flags=re.DOTALL)
 
 
 # --- redaction -----------------------------------------------------------------------------------------------------

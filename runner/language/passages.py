@@ -6,6 +6,7 @@ A block that stands alone on its line takes the line with it, so that lists come
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -60,6 +61,15 @@ class Loop:
 
 
 Part = str | Value | Choice | Loop
+
+
+def every_part(parts: tuple[Part, ...]) -> Iterator[str | Value | Loop | Arm]:
+    """Every part, those inside loops and branches too, in the order of the text."""
+    for part in parts:
+        for one in part.arms if isinstance(part, Choice) else (part,):
+            yield one
+            if isinstance(one, (Loop, Arm)):
+                yield from every_part(one.body)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -39,7 +39,7 @@ from runner.language.functions import needs_list
 from runner.language.markers import place
 from runner.language.markup import Place, address_of, mark_of, places_of, write_value
 from runner.language.nearest import did_you_mean
-from runner.language.passages import Choice, Loop, Part, Value, parse_passage
+from runner.language.passages import Choice, Loop, Part, Value, every_part, parse_passage
 from runner.language.values import LONGEST_TEXT
 
 ENDINGS = ("md", "txt", "html")
@@ -102,90 +102,51 @@ def _name_faults(name: str) -> list[Fault]:
 def _passage_faults(text: str, start: int, *, with_blocks: bool = True) -> list[Fault]:
     passage = parse_passage(text)
     found = list(passage.faults)
-    for source, offset in _sources(passage.parts):
-        found.extend(source_faults(source, offset))
+    for part in every_part(passage.parts):
+        if not isinstance(part, str) and part.source is not None:
+            found.extend(source_faults(part.source, part.offset))
     if not with_blocks and any(isinstance(part, (Choice, Loop)) for part in passage.parts):
         found.append(Fault(offset=0, length=1, what="a subject has no blocks", hint="write a if b else c in a marker"))
     return [fault.behind(start) for fault in found]
-
-
-def _sources(parts: tuple[Part, ...]) -> Iterator[tuple[str, int]]:
-    for part in parts:
-        if isinstance(part, Value):
-            yield part.source, part.offset
-        elif isinstance(part, Loop):
-            yield part.source, part.offset
-            yield from _sources(part.body)
-        elif isinstance(part, Choice):
-            for arm in part.arms:
-                if arm.source is not None:
-                    yield arm.source, arm.offset
-                yield from _sources(arm.body)
 
 
 def _markup_faults(letter: _Letter) -> list[Fault]:
     parts = parse_passage(letter.body).parts
     places, wrong = places_of(_marked(parts))
     found = []
-    for value in _values(parts):
-        what = wrong.get(value.index) or ("" if value.index in places else "a value cannot stand here")
-        if what:
-            offset = letter.body_at + value.offset
+    for value in every_part(parts):
+        if isinstance(value, Value) and (value.index in wrong or value.index not in places):
+            what, offset = wrong.get(value.index, "a value cannot stand here"), letter.body_at + value.offset
             found.append(Fault(offset=offset, length=len(value.source), what=what, hint="put it into the text"))
     return found
 
 
-def _values(parts: tuple[Part, ...]) -> Iterator[Value]:
-    for part in parts:
-        if isinstance(part, Value):
-            yield part
-        elif isinstance(part, Loop):
-            yield from _values(part.body)
-        elif isinstance(part, Choice):
-            for arm in part.arms:
-                yield from _values(arm.body)
-
-
 def _marked(parts: tuple[Part, ...]) -> str:
     """The text with every branch and loop once, and a mark for each value."""
-    written = []
-    for part in parts:
-        if isinstance(part, str):
-            written.append(part)
-        elif isinstance(part, Value):
-            written.append(mark_of(part.index))
-        elif isinstance(part, Loop):
-            written.append(_marked(part.body))
-        else:
-            written.extend(_marked(arm.body) for arm in part.arms)
-    return "".join(written)
+    written = (mark_of(part.index) if isinstance(part, Value) else part for part in every_part(parts))
+    return "".join(part for part in written if isinstance(part, str))
 
 
 def _names_in(parts: tuple[Part, ...], start: int, own: frozenset[str], known: frozenset[Path]) -> Iterator[NameUse]:
+    """The names in the parts of a text that begins at `start`; `own` are names of loops, `known` paths with a value."""
+
+    def used(source: str, offset: int, known: frozenset[Path]) -> Iterator[NameUse]:
+        return (use for use in source_names(source, start + offset, known) if use.path[0] not in own)
+
     for part in parts:
-        if isinstance(part, Value):
-            yield from _foreign_names(part.source, start + part.offset, own, known)
-        elif isinstance(part, Loop):
-            yield from _foreign_names(part.source, start + part.offset, own, known)
+        if isinstance(part, (Value, Loop)):
+            yield from used(part.source, part.offset, known)
+        if isinstance(part, Loop):
             yield from _names_in(part.body, start, own | {part.name}, known)
-        elif isinstance(part, Choice):
-            yield from _names_in_choice(part, start, own, known)
-
-
-def _names_in_choice(choice: Choice, start: int, own: frozenset[str], known: frozenset[Path]) -> Iterator[NameUse]:
-    for arm in choice.arms:
-        if arm.source is None:
-            yield from _names_in(arm.body, start, own, known)
-            continue
-        yield from _foreign_names(arm.source, start + arm.offset, own, known)
-        is_readable = not source_faults(arm.source)
-        inside = known | given_paths(tree(arm.source)) if is_readable else known
-        yield from _names_in(arm.body, start, own, inside)
-        known = known | missing_paths(tree(arm.source)) if is_readable else known
-
-
-def _foreign_names(source: str, start: int, own: frozenset[str], known: frozenset[Path]) -> Iterator[NameUse]:
-    return (use for use in source_names(source, start, known) if use.path[0] not in own)
+        seen = known
+        for arm in part.arms if isinstance(part, Choice) else ():
+            inside = seen
+            if arm.source is not None:
+                yield from used(arm.source, arm.offset, seen)
+                if not source_faults(arm.source):
+                    inside = seen | given_paths(tree(arm.source))
+                    seen = seen | missing_paths(tree(arm.source))
+            yield from _names_in(arm.body, start, own, inside)
 
 
 # --- from template to mail -----------------------------------------------------------------------------------------
@@ -205,7 +166,9 @@ def render_mail(
             return _from_markdown(_letter(markdown), frame, language)
         text = templates.get(f"{name}{ending}.txt")
         if text is not None:
-            return _from_text(_letter(text), templates.get(f"{name}{ending}.html"), frame)
+            letter, page = _letter(text), templates.get(f"{name}{ending}.html")
+            whole = "" if page is None else _from_html(page, frame)
+            return {"subject": _subject(letter, frame), "text": _plainly(letter.body, frame), "html": whole}
     known = {file.split(".")[0] for file in templates}
     hint = did_you_mean(name, known, "templates") or "put one under templates/"
     raise EvaluationError(f'there is no template "{name}.md" or "{name}.txt": {hint}')
@@ -218,7 +181,6 @@ def language_endings(language: str) -> tuple[str, ...]:
 
 
 def _from_markdown(letter: _Letter, frame: Frame, language: str) -> dict[str, str]:
-    text = _written(letter.body, frame, lambda value, printed: printed)
     stem = f"v{digest(letter.body)[:12]}n"
     seen: list[str] = []
 
@@ -232,12 +194,11 @@ def _from_markdown(letter: _Letter, frame: Frame, language: str) -> dict[str, st
     page = (
         f'<!DOCTYPE html>\n<html lang="{html.escape(language or "en")}">\n<head><meta charset="utf-8"></head>\n<body>\n'
     )
-    return {"subject": _subject(letter, frame), "text": text, "html": f"{page}{body}</body>\n</html>\n"}
-
-
-def _from_text(letter: _Letter, page: str | None, frame: Frame) -> dict[str, str]:
-    text = _written(letter.body, frame, lambda value, printed: printed)
-    return {"subject": _subject(letter, frame), "text": text, "html": "" if page is None else _from_html(page, frame)}
+    return {
+        "subject": _subject(letter, frame),
+        "text": _plainly(letter.body, frame),
+        "html": f"{page}{body}</body>\n</html>\n",
+    }
 
 
 def _from_html(page: str, frame: Frame) -> str:
@@ -259,7 +220,7 @@ def _subject(letter: _Letter, frame: Frame) -> str:
     """One line: line breaks and control signs become spaces."""
     if letter.subject is None:
         return ""
-    return " ".join(_CONTROL.sub(" ", _written(letter.subject, frame, lambda value, printed: printed)).split())
+    return " ".join(_CONTROL.sub(" ", _plainly(letter.subject, frame)).split())
 
 
 @lru_cache(maxsize=512)
@@ -298,6 +259,10 @@ class _Sheet:
 
 
 Put = Callable[[Frame, _Sheet], None]
+
+
+def _plainly(text: str, frame: Frame) -> str:
+    return _written(text, frame, lambda value, printed: printed)
 
 
 def _written(text: str, frame: Frame, write: Write) -> str:
