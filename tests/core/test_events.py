@@ -20,7 +20,7 @@ from tests.laws import record
 from tests.laws.play import start_of
 
 LOGS = sorted(record.LOGS.glob("*.json"))
-ENGINE_MD = (
+FIRST_SCHEMA = (
     "RunStarted RunHeld StepSkipped BranchChosen StepFailed CallIntended CallApplied CallRefused CallNotSent CallUnknown "
     "CallSettled EvidenceLate RecordFound TimerSet TimerFired ApprovalRequested ApprovalDecided ApprovalLapsed "
     "EventAwaited EventReceived Emitted ScopeStarted ScopeEnded ItemSetAside ForwardClosed CompensationBegun "
@@ -54,7 +54,7 @@ def _bare(kind: type[e.Event]) -> e.Event:
 
 
 def test_the_whole_vocabulary_is_there() -> None:
-    assert set(ENGINE_MD) <= set(e.VOCABULARY)
+    assert set(FIRST_SCHEMA) <= set(e.VOCABULARY)
 
 
 @pytest.mark.parametrize("kind", e.VOCABULARY.values(), ids=e.VOCABULARY)
