@@ -11,8 +11,8 @@ from typing import Self
 
 from runner.clock import MachineClock
 from runner.errors import NotFound, SettingsError
+from runner.language.settings import Settings, load_settings
 from runner.language.source import read_bytes
-from runner.settings import Settings, load_settings
 from runner.store.facts import HandOffView, RunFilter, RunView
 from runner.store.sql import SqlStore, open_store
 

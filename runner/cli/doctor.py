@@ -7,7 +7,6 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -31,16 +30,8 @@ LIMIT = 3.0
 SIGNS: dict[str, page.Sign] = {"ok": "done", "note": "note", "bad": "failed"}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
-    """The answer to one question. `level`: ok, note (worth knowing), bad (to be put right)."""
-
-    about: str
-    level: str
-    text: str
-
-
 Said = Iterator[tuple[Literal["ok", "note", "bad"], str]]
+"""Answers to one question: ok, note (worth knowing) or bad (to be put right), and the sentence."""
 Question = Callable[[Amends], Said]
 
 
@@ -49,24 +40,24 @@ def doctor(as_json: place.AsJson = False) -> None:
     with watching.opened() as amends:
         found = [finding for about, ask in QUESTIONS for finding in answers(about, ask, amends)]
     if as_json:
-        page.say_json([asdict(each) for each in found])
+        page.say_json([{"about": about, "level": level, "text": text} for about, level, text in found])
     else:
         out = page.console()
         table = page.grid((1, 12, None))
-        for each in found:
-            table.add_row(page.sign(SIGNS[each.level], out), each.about, plain(each.text))
+        for about, level, text in found:
+            table.add_row(page.sign(SIGNS[level], out), about, plain(text))
         page.show(table, out=out)
-    raise typer.Exit(FAILED if any(each.level == "bad" for each in found) else OK)
+    raise typer.Exit(FAILED if any(level == "bad" for _, level, _ in found) else OK)
 
 
-def answers(about: str, ask: Question, amends: Amends) -> list[Finding]:
-    """The findings of one question; an error of ours is a finding too."""
+def answers(about: str, ask: Question, amends: Amends) -> list[tuple[str, str, str]]:
+    """The findings of one question, (about, level, text); an error is a finding too."""
     try:
-        return [Finding(about=about, level=level, text=text) for level, text in ask(amends)]
+        return [(about, level, text) for level, text in ask(amends)]
     except AmendsError as error:
-        return [Finding(about=about, level="bad", text=str(error))]
+        return [(about, "bad", str(error))]
     except OSError as error:
-        return [Finding(about=about, level="bad", text=f"cannot be looked at: {error.strerror or error}")]
+        return [(about, "bad", f"cannot be looked at: {error.strerror or error}")]
 
 
 def _python(amends: Amends) -> Said:

@@ -47,5 +47,6 @@ def export(
     if not to:
         page.say_json(evidence)
         return
-    place.write_new(Path(to), json.dumps(evidence, ensure_ascii=False, indent=2, default=str) + "\n")
+    place.write(Path(to), json.dumps(evidence, ensure_ascii=False, indent=2, default=str) + "\n")
+    Path(to).chmod(0o600)
     page.say(f"The evidence of run {evidence['run']['run_id']} stands in {to}: {len(evidence['log'])} entries.")

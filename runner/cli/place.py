@@ -57,12 +57,12 @@ def zone_of(project: Reading) -> str:
     return page.reader_zone(project.settings.zone, project.settings.has_zone)
 
 
-def write_new(file: Path, text: str) -> None:
-    """A file that only its owner can read. Raises NotPossible where it is there already or cannot be written."""
+def write(file: Path, text: str) -> None:
+    """A file with this text. Raises NotPossible where it is there already or cannot be written."""
     if file.exists():
         raise NotPossible(f"{file} is there already; name another file")
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-        file.chmod(0o600)
     except OSError as error:
         raise NotPossible(f"{file} cannot be written: {error.strerror or error}") from None

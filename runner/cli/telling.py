@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from runner.cli.page import Sign
@@ -92,7 +92,9 @@ class Teller:
         if isinstance(row.event, e.CallEvent):
             self.asking.pop(row.event.call, None)
         if said := _SAID.get(type(row.event)):
-            self.say(row.event, said[0], said[1](row.event))
+            words = {each.name: plain(getattr(row.event, each.name)) for each in fields(row.event)}
+            words |= {"because": _because(words.get("reason", "")), "known": _known(row.event.external_id, " ({})")}
+            self.say(row.event, said[0], sentence(said[1].format_map(words)))
         elif told := _TOLD.get(type(row.event)):
             told(self, row.event)
 
@@ -219,6 +221,14 @@ class Teller:
 
     # -- the run --
 
+    def held(self, event: e.RunHeld) -> None:
+        by = f" by run {event.by_run}" if event.by_run else ""
+        self.say(event, "wait", f"Waits: {plain(event.why)} {plain(event.name)} is held{by}.")
+
+    def stop_asked(self, event: e.StopRequested) -> None:
+        how = "; what was done is to be made good" if event.compensate else " here"
+        self.say(event, "person", f"{plain(event.by)} stops it{how}.{_because(event.reason)}")
+
     def started(self, event: e.RunStarted) -> None:
         self._has_effects = bool(event.continues)
         if event.continues:
@@ -232,6 +242,10 @@ class Teller:
             self.say(event, "note", f"{why}{follows}")
         elif event.cause != "stop":
             self.say(event, "note", "Nothing more is begun; what was done stays.")
+
+    def undo_skipped(self, event: e.CompensationSkipped) -> None:
+        by = f" by {plain(event.by)}" if event.by else ""
+        self.say(event, "note", sentence(f"Left as it is{by}: {bare(event.reason)}"))
 
     def undo_failed(self, event: e.CompensationFailed) -> None:
         intent = self._intents.get((event.step, "undo", event.part))
@@ -252,6 +266,11 @@ class Teller:
         said = f": {bare(why)}" if why else ""
         self.say(event, "person", sentence(f"Handed to {event.owner} ({event.handoff}){said}"))
 
+    def resolved(self, event: e.HandOffResolved) -> None:
+        reference = f" ({plain(event.reference)})" if event.reference else ""
+        answer = f"{answered(event.choice)}{_known(event.external_id)}{reference}"
+        self.say(event, "person", f"{plain(event.by)} answers {event.handoff}: {answer}.{_because(event.reason)}")
+
 
 _ENDS: Mapping[str, str] = {
     "succeeded": "Succeeded.",
@@ -262,43 +281,18 @@ _ENDS: Mapping[str, str] = {
     "closed": "Closed by a person.",
 }
 
-_SAID: Mapping[type[e.Event], tuple[Sign, Callable[[Any], str]]] = {
-    e.EvidenceLate: ("note", lambda it: sentence(f"A late answer was kept, it changes nothing: {it.summary}")),
-    e.RecordFound: (
-        "done",
-        lambda it: f"Was there already{_known(it.external_id, ' ({})')}: used as it is, not made by this run.",
-    ),
-    e.RunHeld: (
-        "wait",
-        lambda it: f"Waits: {plain(it.why)} {plain(it.name)} is held{f' by run {it.by_run}' if it.by_run else ''}.",
-    ),
-    e.RunPaused: ("person", lambda it: f"{plain(it.by)} pauses it.{_because(it.reason)}"),
-    e.RunResumed: ("person", lambda it: f"{plain(it.by)} lets it go on."),
-    e.StopRequested: (
-        "person",
-        lambda it: (
-            f"{plain(it.by)} stops it{'; what was done is to be made good' if it.compensate else ' here'}."
-            f"{_because(it.reason)}"
-        ),
-    ),
-    e.CompensationSkipped: (
-        "note",
-        lambda it: sentence(f"Left as it is{f' by {plain(it.by)}' if it.by else ''}: {bare(it.reason)}"),
-    ),
-    e.HandOffAcknowledged: ("person", lambda it: f"{plain(it.by)} has seen {it.handoff}."),
-    e.Escalated: ("person", lambda it: f"No answer came: {plain(it.about)} is passed on to {plain(it.to)}."),
-    e.HandOffResolved: (
-        "person",
-        lambda it: (
-            f"{plain(it.by)} answers {it.handoff}: {answered(it.choice)}{_known(it.external_id)}"
-            f"{f' ({plain(it.reference)})' if it.reference else ''}.{_because(it.reason)}"
-        ),
-    ),
-    e.RecordQuarantined: ("good", lambda it: f"{plain(it.record)} is set aside.{_because(it.reason)}"),
-    e.RunMoved: ("person", lambda it: f"{plain(it.by)} moved the run to another version of its flow."),
-    e.PersonalDataErased: ("person", lambda it: f"{plain(it.by)} erased personal data of this run."),
+_SAID: Mapping[type[e.Event], tuple[Sign, str]] = {
+    e.EvidenceLate: ("note", "A late answer was kept, it changes nothing: {summary}"),
+    e.RecordFound: ("done", "Was there already{known}: used as it is, not made by this run."),
+    e.RunPaused: ("person", "{by} pauses it.{because}"),
+    e.RunResumed: ("person", "{by} lets it go on."),
+    e.HandOffAcknowledged: ("person", "{by} has seen {handoff}."),
+    e.Escalated: ("person", "No answer came: {about} is passed on to {to}."),
+    e.RecordQuarantined: ("good", "{record} is set aside.{because}"),
+    e.RunMoved: ("person", "{by} moved the run to another version of its flow."),
+    e.PersonalDataErased: ("person", "{by} erased personal data of this run."),
 }
-"""Facts that are always one line."""
+"""Facts that are always one line: the fact's own fields, `because` its reason, `known` the outside id."""
 
 _TOLD: Mapping[type[e.Event], Callable[[Teller, Any], None]] = {
     e.RunStarted: Teller.started, e.RunFinished: Teller.finished, e.ForwardClosed: Teller.closed,
@@ -306,6 +300,7 @@ _TOLD: Mapping[type[e.Event], Callable[[Teller, Any], None]] = {
     e.CallNotSent: Teller.troubled, e.CallUnknown: Teller.troubled, e.CallSettled: Teller.settled,
     e.StepFailed: Teller.failed, e.StepSkipped: Teller.skipped, e.DraftRecorded: Teller.drafted,
     e.TimerSet: Teller.timer_set, e.TimerFired: Teller.timer_fired, e.HandedOff: Teller.handed_off,
-    e.CompensationFailed: Teller.undo_failed,
+    e.CompensationFailed: Teller.undo_failed, e.CompensationSkipped: Teller.undo_skipped, e.RunHeld: Teller.held,
+    e.StopRequested: Teller.stop_asked, e.HandOffResolved: Teller.resolved,
 }  # fmt: skip
 """Facts that change other lines, or are told by what was before. What stands nowhere here is for machines."""
