@@ -51,7 +51,7 @@ BESIDE = ("label", "help", "empty", "default", "personal")
 
 _EMPTY = " or empty"
 _SIZE = re.compile(r"([0-9]+) ?(B|KB|MB|GB)")
-SIZES = {"B": 1, "KB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000}
+_SIZES = {"B": 1, "KB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000}
 _FIELD_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
@@ -238,7 +238,7 @@ def read_size(value: Json) -> int:
     match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
         raise ValueError(f"{shown(value)} is not a size: write it as 10 MB")
-    return int(match[1]) * SIZES[match[2]]
+    return int(match[1]) * _SIZES[match[2]]
 
 
 # --- what the check needs to know ----------------------------------------------------------------------------------

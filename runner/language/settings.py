@@ -20,25 +20,16 @@ from runner.language.clauses import (
     optional,
     required,
 )
-from runner.language.fields import SIZES
+from runner.language.fields import read_size
 from runner.language.fitting import fit
 from runner.language.flow import Duration
 from runner.language.people import Language, SecretModel, ZoneText, checked
 from runner.language.source import Source, read
 
-_SIZE = re.compile(r"^(\d{1,6}) ?(KB|MB|GB)$")
 _URL = re.compile(r"^https?://[^\s/?#]+(/[^\s?#]*)?$")
 
 
-def size(text: str) -> int:
-    """`20 MB` in bytes. Raises ValueError with a sentence."""
-    match = _SIZE.match(text)
-    if match is None:
-        raise ValueError(f'"{text}" is not a size; it is written 500 KB, 20 MB or 1 GB')
-    return int(match[1]) * SIZES[match[2]]
-
-
-SizeText = Annotated[str, checked(size, "{} is not a size; it is written 500 KB, 20 MB or 1 GB")]
+SizeText = Annotated[str, checked(read_size, "{} is not a size; it is written 500 KB, 20 MB or 1 GB")]
 UrlText = Annotated[str, checked(_URL.match, "{} is not an address; it is written https://amends.acme.example")]
 
 
@@ -156,7 +147,7 @@ def _settings(model: Any, default: Settings) -> Settings:
         database_secret=database.secret if in_secret else "",
         sign_in=(sign_in.oidc, sign_in.client, sign_in.secret.secret) if sign_in is not None else None,
         keep=duration(model.keep) if model.keep else default.keep,
-        file_limit=size(limits.file) if limits is not None and limits.file else default.file_limit,
+        file_limit=read_size(limits.file) if limits is not None and limits.file else default.file_limit,
         **given(model, "project", "zone", "language", "mode", "tell_by", "admin"),
         **given(model.engine, "temporal", "namespace"),
         **given(limits, "runs_at_once"),

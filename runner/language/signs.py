@@ -106,12 +106,9 @@ def _ends_quote(line: str, at: int, quote: str) -> tuple[bool, int]:
 
 def find_signs(text: str) -> list[Finding]:
     """Lines with a full-width sign, or a wide space, where YAML needs the ASCII sign."""
-    found: list[Finding] = []
-    for number, (line, (seen, inside)) in enumerate(zip(text.split("\n"), masked(text), strict=True), 1):
-        column = wide_sign(seen, inside)
-        if column >= 0:
-            found.append(sign_at(line, number, column))
-    return found
+    lines = zip(text.split("\n"), masked(text), strict=True)
+    found = [(line, number, wide_sign(seen, inside)) for number, (line, (seen, inside)) in enumerate(lines, 1)]
+    return [sign_at(line, number, column) for line, number, column in found if column >= 0]
 
 
 def sign_at(line: str, number: int, column: int) -> Finding:
@@ -183,16 +180,9 @@ def find_braces(text: str) -> list[Finding]:
     for number, (line, (seen, inside)) in enumerate(zip(text.split("\n"), masked(text), strict=True), 1):
         match = _bare_marker(seen, inside)
         if match is not None:
-            found.append(
-                Finding(
-                    kind="braces",
-                    line=number,
-                    column=match.start() + 1,
-                    length=match.end() - match.start(),
-                    shown=match.group(),
-                    fixed=with_quotes(line, seen, inside),
-                )
-            )
+            column, fixed = match.start() + 1, with_quotes(line, seen, inside)
+            shown, length = match[0], len(match[0])
+            found.append(Finding(kind="braces", line=number, column=column, length=length, shown=shown, fixed=fixed))
     return found
 
 

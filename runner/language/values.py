@@ -36,6 +36,7 @@ KIND_WORDS: Mapping[str, str] = {
     "money": "an amount of money",
 }
 
+_AMOUNTS = ("number", "money")
 _COUNTING = Context(prec=60)
 _SMALL = 10**15
 _CURRENCY = re.compile(r"[A-Z]{3}")
@@ -260,31 +261,31 @@ def _same_currency(left: Mapping[str, Json], right: Mapping[str, Json]) -> None:
 def equal(left: Json, right: Json) -> bool:
     """Whether two values of one kind are the same. Other kinds raise: text never equals a number."""
     one, other = kind_of(left), kind_of(right)
-    if one == other == "text":
-        return bool(left == right) or _instants(left, right, lambda a, b: a == b)
-    if one == other and one != "money":
-        return bool(left == right)
-    if one in ("money", "number") and other in ("money", "number"):
+    if one in _AMOUNTS and other in _AMOUNTS:
         first, second = _amount_pair(left, right)
         return first == second
-    raise EvaluationError(_unlike(left, right))
+    if one != other:
+        raise EvaluationError(_unlike(left, right))
+    if left == right or one != "text":
+        return bool(left == right)
+    moments = _moments(left, right)
+    return moments is not None and moments[0] == moments[1]
 
 
 def less(left: Json, right: Json) -> bool:
     """Whether `left` comes before `right`: numbers, money, dates and times, other texts by their letters."""
     one, other = kind_of(left), kind_of(right)
-    if one in ("money", "number") and other in ("money", "number"):
+    if one in _AMOUNTS and other in _AMOUNTS:
         first, second = _amount_pair(left, right)
         return first < second
-    if one == other == "text":
-        if _NUMBER.fullmatch(left) and _NUMBER.fullmatch(right):
-            raise EvaluationError(f"{shown(left)} and {shown(right)} are texts: compare them as numbers with | number")
-        if _MOMENT.fullmatch(left) and _MOMENT.fullmatch(right):
-            return _instants(left, right, lambda a, b: a < b)
-        return bool(left < right)
-    if one == other:
+    if one != other:
+        raise EvaluationError(_unlike(left, right))
+    if one != "text":
         raise EvaluationError(f"{KIND_WORDS[one]} has no order")
-    raise EvaluationError(_unlike(left, right))
+    if _NUMBER.fullmatch(left) and _NUMBER.fullmatch(right):
+        raise EvaluationError(f"{shown(left)} and {shown(right)} are texts: compare them as numbers with | number")
+    moments = _moments(left, right)
+    return bool(left < right) if moments is None else moments[0] < moments[1]
 
 
 def among(item: Json, holder: Json) -> bool:
@@ -295,14 +296,11 @@ def among(item: Json, holder: Json) -> bool:
         return item in holder
     if kind_of(holder) != "list":
         raise EvaluationError(f'"in" looks into a list or a text, not into {shown(holder)}')
-    alike = [other for other in holder if _comparable(kind_of(item), kind_of(other))]
+    kind = kind_of(item)
+    alike = [other for other in holder if kind_of(other) in (_AMOUNTS if kind in _AMOUNTS else (kind,))]
     if holder and not alike:
         raise EvaluationError(_unlike(item, holder[0]))
     return any(equal(item, other) for other in alike)
-
-
-def _comparable(one: Kind, other: Kind) -> bool:
-    return one == other or {one, other} == {"money", "number"}
 
 
 def _amount_pair(left: Json, right: Json) -> tuple[int | float, int | float]:
@@ -311,13 +309,14 @@ def _amount_pair(left: Json, right: Json) -> tuple[int | float, int | float]:
     return (left["value"] if is_money(left) else left, right["value"] if is_money(right) else right)
 
 
-def _instants(left: str, right: str, test: Callable[[datetime, datetime], bool]) -> bool:
+def _moments(left: str, right: str) -> tuple[datetime, datetime] | None:
+    """Both as moments, where both are one; None for other texts."""
     if not (_MOMENT.fullmatch(left) and _MOMENT.fullmatch(right)):
-        return False
+        return None
     try:
-        return test(datetime.fromisoformat(left), datetime.fromisoformat(right))
+        return datetime.fromisoformat(left), datetime.fromisoformat(right)
     except ValueError:
-        return False
+        return None
 
 
 def _unlike(left: Json, right: Json) -> str:
