@@ -22,20 +22,15 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
-from runner.language.flow import Duration, Unit
+from runner.language.flow import PLAIN_UNITS, Duration, Unit
 
 _DURATION = re.compile(r"^([0-9]{1,9}) ?(ms|s|sec|second|min|minute|h|hour|day|week|business day|business hour)s?$")
 _UNITS: dict[str, Unit] = {
-    "ms": "ms",
-    "s": "s",
+    **{unit: unit for unit in PLAIN_UNITS},
     "sec": "s",
     "second": "s",
-    "min": "min",
     "minute": "min",
     "h": "hour",
-    "hour": "hour",
-    "day": "day",
-    "week": "week",
     "business day": "business_day",
     "business hour": "business_hour",
 }

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 from runner.contract import Action, ConnectorKind, Json, missing
 from runner.errors import Problem, SettingsError
+from runner.language.clauses import duration
 from runner.language.fields import WORDS, fits, kind_of_field
-from runner.language.flow import PLAIN_UNITS
 from runner.language.nearest import did_you_mean
 from runner.language.source import Path, Place, Source, as_quoted, problem_at, read
 
@@ -208,7 +208,7 @@ def _connection(name: str, source: Source, kinds: Kinds) -> tuple[Connection | N
         connector=connector,
         found=found,
         settings=settings,
-        rate=(int(rate[1]), int(rate[2] or 1) * PLAIN_UNITS[rate[3]]) if rate else None,
+        rate=(int(rate[1]), duration(f"{rate[2] or 1} {rate[3]}").ms) if rate else None,
         at_once=line.get("at_once"),
         actions=actions,
     ), []

@@ -17,7 +17,7 @@ Verb = Literal["read", "do", "approve", "wait", "wait_for", "choose", "each", "p
 Word = Literal["cancel", "mark", "correct", "quarantine", "hand_off", "none"]
 Unit = Literal["ms", "s", "min", "hour", "day", "week", "business_day", "business_hour"]
 
-PLAIN_UNITS: Mapping[str, int] = {
+PLAIN_UNITS: Mapping[Unit, int] = {
     "ms": 1,
     "s": 1_000,
     "min": 60_000,

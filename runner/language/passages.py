@@ -187,23 +187,19 @@ def _take(opened: list[_Open], word: str, source: str, source_at: int, offset: i
     """One block: opens, continues or closes what stands around it."""
     inner = opened[-1]
     if word in ("for", "if"):
-        if len(opened) > DEEPEST:
-            return _fault(offset, f"blocks are nested more than {DEEPEST} deep", "", len(word))
         return _open(opened, word, source, source_at, offset)
     if word in ("elif", "else") and inner.word == "if" and inner.arms[-1][0] is not None:
         if (word == "elif") != bool(source):
-            return _fault(
-                offset, f'"{word}" {"needs a condition" if word == "elif" else "takes no condition"}', "", len(word)
-            )
+            what = f'"{word}" {"needs a condition" if word == "elif" else "takes no condition"}'
+            return _fault(offset, what, "", len(word))
         inner.arms.append((source or None, source_at, []))
         return None
     if word in ("endfor", "endif") and word == f"end{inner.word}" and not source:
         opened.pop()
         arms = tuple(Arm(source=arm, offset=at, body=tuple(body)) for arm, at, body in inner.arms)
-        done: Part = Choice(arms=arms)
-        if inner.word == "for":
-            done = Loop(name=inner.name, source=arms[0].source or "", offset=arms[0].offset, body=arms[0].body)
-        opened[-1].body.append(done)
+        first = arms[0]
+        loop = Loop(name=inner.name, source=first.source or "", offset=first.offset, body=first.body)
+        opened[-1].body.append(loop if inner.word == "for" else Choice(arms=arms))
         return None
     if word in ("elif", "else", "endfor", "endif"):
         return _fault(offset, f'"{word}" does not belong here', "", len(word))
@@ -211,9 +207,10 @@ def _take(opened: list[_Open], word: str, source: str, source_at: int, offset: i
 
 
 def _open(opened: list[_Open], word: str, source: str, source_at: int, offset: int) -> Fault | None:
-    name = ""
+    if len(opened) > DEEPEST:
+        return _fault(offset, f"blocks are nested more than {DEEPEST} deep", "", len(word))
+    name, match = "", _FOR.match(source)
     if word == "for":
-        match = _FOR.match(source)
         if match is None:
             return _fault(offset, '"for" is written {% for line in values.lines %}', "", 3)
         name = match[1]

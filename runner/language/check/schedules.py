@@ -16,9 +16,14 @@ _AT = r"at ([01]\d|2[0-3]):[0-5]\d"
 _DAILY = re.compile(rf"^every (day|weekday|{'|'.join(_DAYS)}) {_AT}$")
 _MONTHLY = re.compile(rf"^every (last|\d{{1,2}})(st|nd|rd|th)? day of the month {_AT}$")
 _OFTEN = re.compile(r"^every (\d{1,4}) (min|hours?)$")
-_FIELDS = (("minute", 0, 59), ("hour", 0, 23), ("day", 1, 31), ("month", 1, 12), ("weekday", 0, 7))
-_MONTH_NAMES = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_DAY_NAMES = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_FIELDS = (
+    ("minute", 0, 59, ""),
+    ("hour", 0, 23, ""),
+    ("day", 1, 31, ""),
+    ("month", 1, 12, "jan feb mar apr may jun jul aug sep oct nov dec"),
+    ("weekday", 0, 7, "sun mon tue wed thu fri sat"),
+)
+_CRON_PART = re.compile(r"(\*|[a-z]{3}|\d{1,2})(?:-([a-z]{3}|\d{1,2}))?(?:/(\d{1,2}))?")
 _MONTH_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 HOW = "every weekday at 09:00, every 1st day of the month at 09:00, every last day of the month at 18:00, every 15 min"
 
@@ -53,10 +58,9 @@ def _of_one(context: Context, path: Path, trigger: Mapping[str, Json]) -> Iterat
 
 def schedule_fault(text: str) -> tuple[str, str]:
     """What is wrong with a schedule in words, and the way out; empty if nothing is."""
-    monthly = _MONTHLY.match(text)
+    monthly, often = _MONTHLY.match(text), _OFTEN.match(text)
     if _DAILY.match(text) or (monthly and (monthly[1] == "last" or 1 <= int(monthly[1]) <= 31)):
         return "", ""
-    often = _OFTEN.match(text)
     if often:
         return ("", "") if int(often[1]) > 0 else (f'"{text}" never comes', HOW)
     return f'"{text}" is not a time that can be read', HOW
@@ -66,42 +70,32 @@ def cron_fault(text: str) -> tuple[str, str]:
     """What is wrong with a cron line, and the way out; empty if nothing is."""
     fields = text.split()
     if len(fields) != len(_FIELDS):
-        return (
-            f'"{text}" has {len(fields)} fields, and a cron line has five',
-            "minute hour day month weekday: 0 9 * * 1-5",
-        )
+        what = f'"{text}" has {len(fields)} fields, and a cron line has five'
+        return what, "minute hour day month weekday: 0 9 * * 1-5"
     read: list[frozenset[int]] = []
-    for field, (name, low, high) in zip(fields, _FIELDS, strict=True):
-        values = _cron_values(field, name, low, high)
+    for field, (name, low, high, names) in zip(fields, _FIELDS, strict=True):
+        values = _cron_values(field, low, high, names.split())
         if values is None:
-            return (
-                f'"{field}" is no {name} in a cron line',
-                f"a {name} is a number from {low} to {high}, * or a list or range of them",
-            )
+            hint = f"a {name} is a number from {low} to {high}, * or a list or range of them"
+            return f'"{field}" is no {name} in a cron line', hint
         read.append(values)
     if fields[2] != "*" and fields[4] != "*":
-        return (
-            "a day of the month and a weekday are both named, and programs differ in what that means",
-            "name one of the two, or write two triggers",
-        )
+        what = "a day of the month and a weekday are both named, and programs differ in what that means"
+        return what, "name one of the two, or write two triggers"
     if not any(day <= _MONTH_DAYS[month - 1] for month in read[3] for day in read[2]):
         return f'"{text}" never comes: no such month has a day {min(read[2])}', ""
     return "", ""
 
 
-def _cron_values(field: str, name: str, low: int, high: int) -> frozenset[int] | None:
-    names = {
-        "month": {key: number for number, key in enumerate(_MONTH_NAMES, 1)},
-        "weekday": {key: number for number, key in enumerate(_DAY_NAMES)},
-    }
+def _cron_values(field: str, low: int, high: int, names: list[str]) -> frozenset[int] | None:
+    """The numbers that a field stands for; `names` are words for the numbers from `low` on."""
     found: set[int] = set()
     for part in field.lower().split(","):
-        match = re.fullmatch(r"(\*|[a-z]{3}|\d{1,2})(?:-([a-z]{3}|\d{1,2}))?(?:/(\d{1,2}))?", part)
+        match = _CRON_PART.fullmatch(part)
         if match is None or (match[1] == "*" and match[2]):
             return None
-        known = names.get(name, {})
         ends = [
-            known.get(word, int(word) if word.isdigit() else -1)
+            names.index(word) + low if word in names else int(word) if word.isdigit() else -1
             for word in (match[1], match[2])
             if word and word != "*"
         ]
