@@ -14,7 +14,6 @@ from runner.cli.telling import Line, action_title
 from runner.clock import iso, shown
 from runner.contract import Json
 from runner.core.state import HandOff, State
-from runner.core.status import standing_of
 from runner.language.bundle import Bundle
 from runner.language.flow import Step
 from runner.people.operations import choices_of, fields_needed, possible
@@ -114,25 +113,19 @@ def head(story: Story) -> RenderableType:
 
 
 def status_line(story: Story) -> str:
-    """The status in words, with what is waited for."""
-    view = story.view
+    """The status in words, with what is waited for and until when."""
+    view, state = story.view, story.state
     text = words.STATUS.get(view.status, view.status)
-    if view.status == "waiting":
-        return f"{text}: {waits_for(story.state, story.now, story.zone)}"
     if view.status == "needs_person":
         return f"needs a person: {words.plain(view.needs or view.owner)} must act"
-    return text
-
-
-def waits_for(state: State, now: int, zone: str) -> str:
-    """What a waiting run waits for, and until when."""
-    standing = standing_of(state)
+    if view.status != "waiting":
+        return text
     if state.held_for:
-        return f"{state.held_for} is held by {words.plain(state.held_by)}, which must be settled first"
-    if standing.wake_at is None:
-        return standing.waiting_for or "it is taken up by the next command or by `amends serve`"
-    step = f"step {standing.at_step} " if standing.at_step else ""
-    return f"{step}goes on at {shown(standing.wake_at, zone)} ({page.left(standing.wake_at - now)})"
+        return f"{text}: {state.held_for} is held by {words.plain(state.held_by)}, which must be settled first"
+    if view.wake_at is None:
+        return f"{text}: {view.waiting_for or 'it is taken up by the next command or by `amends serve`'}"
+    step = f"step {view.at_step} " if view.at_step else ""
+    return f"{text}: {step}goes on at {shown(view.wake_at, story.zone)} ({page.left(view.wake_at - story.now)})"
 
 
 _STYLES = {
