@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -20,16 +21,25 @@ from runner.contract import Json
 Tell = Callable[[Mapping[str, Json]], Awaitable[None]]
 Serve = Callable[[Mapping[str, Json], Tell], Awaitable[Mapping[str, Json]]]
 LONGEST_LINE = 64 * 1024 * 1024
+GRACE = 2.0
+"""Seconds that orders under way get to end when the engine stops."""
+
+log = logging.getLogger("amends.engine")
 
 
 class Listener:
-    """The side that holds the engine. `serve` answers one request; it may tell of turns on the way."""
+    """The side that holds the engine. `serve` answers one request; it may tell of turns on the way.
 
-    def __init__(self, serve: Serve) -> None:
+    An order in `for_watchers` is given up when its asker has gone, or when the engine stops.
+    """
+
+    def __init__(self, serve: Serve, *, for_watchers: frozenset[str] = frozenset()) -> None:
         self._serve = serve
+        self._for_watchers = for_watchers
         self._server: asyncio.Server | None = None
         self._folder = ""
         self._busy: set[asyncio.Task[Any]] = set()
+        self._serving: dict[asyncio.Task[Any], bool] = {}
         self.path = ""
 
     async def open(self) -> str:
@@ -40,11 +50,15 @@ class Listener:
         return self.path
 
     async def close(self) -> None:
-        """Answers what has been asked, then stops listening."""
+        """Answers what has been asked, tells those who watch that the engine stops, then stops listening."""
         if self._server is not None:
             self._server.close()
-        if self._busy:
-            await asyncio.wait(self._busy, timeout=10)
+        for only_watchers in (True, False):
+            for serving, watches in list(self._serving.items()):
+                if watches or not only_watchers:
+                    serving.cancel()
+            if self._busy:
+                await asyncio.wait(set(self._busy), timeout=GRACE)
         with contextlib.suppress(OSError):
             Path(self.path).unlink()
         with contextlib.suppress(OSError):
@@ -61,9 +75,9 @@ class Listener:
             await asyncio.wait(set(self._busy))
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        answering = asyncio.current_task()
-        assert answering is not None
-        self._busy.add(answering)
+        task = asyncio.current_task()
+        assert task is not None
+        self._busy.add(task)
 
         async def tell(line: Mapping[str, Json]) -> None:
             writer.write(json.dumps(line).encode() + b"\n")
@@ -71,15 +85,41 @@ class Listener:
 
         try:
             request = json.loads(await reader.readline())
-            try:
-                await tell({"done": await self._serve(request, tell)})
-            except errors.AmendsError as error:
-                await tell(refusal(error))
+            await tell(await self._outcome(request, reader, tell))
         except (ConnectionError, ValueError):
             pass
         finally:
-            self._busy.discard(answering)
+            self._busy.discard(task)
             writer.close()
+
+    async def _outcome(
+        self, request: Mapping[str, Any], reader: asyncio.StreamReader, tell: Tell
+    ) -> Mapping[str, Json]:
+        """The last line of an answer."""
+        watches = request.get("order") in self._for_watchers
+        serving = asyncio.create_task(self._answered(request, tell))
+        gone = asyncio.create_task(reader.read(1))
+        self._serving[serving] = watches
+        try:
+            await asyncio.wait({serving, gone} if watches else {serving}, return_when=asyncio.FIRST_COMPLETED)
+            serving.cancel()
+            return await serving
+        except asyncio.CancelledError:
+            return refusal(errors.EngineBusy("the engine was stopped meanwhile; the run goes on with the next one"))
+        finally:
+            del self._serving[serving]
+            gone.cancel()
+
+    async def _answered(self, request: Mapping[str, Any], tell: Tell) -> Mapping[str, Json]:
+        try:
+            return {"done": await self._serve(request, tell)}
+        except errors.AmendsError as error:
+            return refusal(error)
+        except ConnectionError:
+            raise
+        except Exception:
+            log.exception("the order %s of another command could not be carried out", request.get("order"))
+            return refusal(errors.AmendsError("the process that drives this project met a defect; its log says which"))
 
 
 def refusal(error: errors.AmendsError) -> dict[str, Json]:
