@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -36,7 +37,10 @@ from runner.store.sql import SqlStore, open_store
 
 PATIENCE = 600_000
 """ms that `follow` waits for a timer before it lets go."""
-LOCK_TRIES = 200
+LOCK_PATIENCE = 10.0
+"""Seconds that a command waits for a process that holds the engine and does not answer."""
+HELLO = 2.0
+"""Seconds that process may take to say that it is there."""
 MOST_BUNDLES = 200
 AFTER_RESTORE = "The database was put back from a copy: what this run did since is not in its log."
 SWITCH_INTERVAL = 0.002
@@ -68,8 +72,15 @@ class ProjectOutside:
         self._secrets = Secrets(project.folder)
         self._secrets.declare(secret_names(project))
         self._connectors: dict[tuple[str, str], Connector] = {}
-        self._pinned: dict[tuple[str, str], Connector] = {}
+        self._pinned: dict[tuple[str, str, str], Connector] = {}
         self._bundles: dict[str, Bundle] = {}
+
+    def renew(self, project: Project) -> None:
+        """The project as it is by now: connections and secrets that are new or changed hold from here on."""
+        self._project = project
+        self._secrets.reload()
+        self._secrets.declare(secret_names(project))
+        self._connectors.clear()
 
     def bundle(self, digest: str) -> Bundle:
         """The pinned bundle."""
@@ -89,11 +100,12 @@ class ProjectOutside:
 
     def _connect(self, bundle: Bundle, connection: str) -> Connector:
         name, text = bundle.connector(connection)
-        known = self._pinned.get((connection, text))
+        line = self._project.connections.by_name.get(connection)
+        if line is None:
+            raise SettingsError(f'connections.yaml has no usable line "{connection}", and this run needs it')
+        place = (connection, text, repr(sorted(line.settings.items())))
+        known = self._pinned.get(place)
         if known is None:
-            line = self._project.connections.by_name.get(connection)
-            if line is None:
-                raise SettingsError(f'connections.yaml has no usable line "{connection}", and this run needs it')
             kinds = self._project.kinds
             if text and kinds.declarative is not None:
                 kind, _ = kinds.declarative.kind_from_text(text, f"connectors/{name}.yaml")
@@ -105,7 +117,7 @@ class ProjectOutside:
                     f'the connector "{name}" of connection "{connection}" is not installed here any more'
                 )
             known = kind.connect(connection, line.settings, self)
-            self._pinned[connection, text] = known
+            self._pinned[place] = known
         return known
 
     def secret(self, name: str) -> str:
@@ -153,7 +165,8 @@ class Amends(Reading):
     async def driver(self) -> AsyncIterator[Driver]:
         """Somebody who writes: this process when the lock is free, else the process that has it."""
         lock = EngineLock(self.project.folder)
-        for _ in range(LOCK_TRIES):
+        end = time.monotonic() + LOCK_PATIENCE
+        while True:
             if lock.acquire():
                 own = OwnDriver(self.project, self.clock, lock)
                 async with own.running():
@@ -165,10 +178,12 @@ class Amends(Reading):
                 if await far.answers():
                     yield far
                     return
+            if time.monotonic() > end:
+                break
             await asyncio.sleep(0.05)
+        who = f"process {holder.pid}" if holder is not None else "another process"
         raise EngineBusy(
-            f"another process drives this project ({self.project.folder}) and does not answer; "
-            "end it, or ask it with `amends doctor`"
+            f"{who} drives this project ({self.project.folder}) and does not answer; end it, then its runs go on here"
         )
 
     async def go_on_restored(self, by: str) -> list[str]:
@@ -210,7 +225,7 @@ class Amends(Reading):
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopped.set)
-        async with OwnDriver(self.project, self.clock, lock).running():
+        async with OwnDriver(self.project, self.clock, lock).running(settles=False):
             on_ready()
             await stopped.wait()
 
@@ -225,8 +240,9 @@ class OwnDriver:
         self._turns: dict[str, list[Callable[[], None]]] = {}
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """The engine, its store and its listener, from the lock to its release.
+    async def running(self, *, settles: bool = True) -> AsyncIterator[None]:
+        """The engine, its store and its listener, from the lock to its release. `settles`: not before those who watch
+        a run from another process have seen it rest.
 
         Raises StoreError for a database that was put back from a copy: a person must look first.
         """
@@ -247,19 +263,27 @@ class OwnDriver:
             self.engine.observers.append(self._observe)
             opened.push_async_callback(self.engine.stop)
             await self.engine.start()
-            listener = Listener(self._serve)
+            listener = Listener(self._serve, for_watchers=frozenset({"follow"}))
             opened.push_async_callback(listener.close)
             self._lock.announce(await listener.open())
             yield
-            await listener.settle()
+            if settles:
+                await listener.settle()
 
     def _observe(self, run: str, events: Sequence[e.Event], state: State) -> None:
         for tell in self._turns.get(run, []):
             tell()
 
     async def start(self, flow: str, wish: Wish) -> Started:
-        """Starts a run, or joins one."""
-        return await self.start_bundle(self._project.bundle(flow), wish)
+        """Starts a run, or joins one. The project's files are read anew: they may have changed since."""
+        project = self._project.again()
+        bundle = project.bundle(flow)
+        self._adopt(project)
+        return await self.start_bundle(bundle, wish)
+
+    def _adopt(self, project: Project) -> None:
+        self._project = project
+        self._outside.renew(project)
 
     async def start_bundle(self, bundle: Bundle, wish: Wish) -> Started:
         """Starts a run of a flow that has been checked and pinned."""
@@ -272,20 +296,22 @@ class OwnDriver:
     async def act(self, run: str, order: Order) -> RunView:
         """Reports a person's order and waits until the engine has decided about it."""
         run = self.store.run(run).run
-        while True:
-            state, _ = read_state(self.store, run)
-            if state.status == "stopped" and order.action in ("compensate", "take_over"):
-                return await self._clean_up(run, state, order)
-            bundle = self._outside.bundle(state.bundle)
-            report = report_for(bundle, state, order, max(self._clock.now(), state.at))
-            try:
-                await self.store.report(run, report)
-            except AlreadyReported:
-                raise NotPossible("somebody else has answered this already; look at the run again") from None
-            self.engine.wake(run)
-            if not any(call.is_open for call in state.calls.values()):
-                await self.engine.rest(run)
-            return self.store.run(run)
+        project = self._project.again()
+        if not any(problem.level == "error" for problem in project.problems()):
+            self._adopt(project)
+        state, _ = read_state(self.store, run)
+        if state.status == "stopped" and order.action in ("compensate", "take_over"):
+            return await self._clean_up(run, state, order)
+        bundle = self._outside.bundle(state.bundle)
+        report = report_for(bundle, state, order, max(self._clock.now(), state.at))
+        try:
+            await self.store.report(run, report)
+        except AlreadyReported:
+            raise NotPossible("somebody else has answered this already; look at the run again") from None
+        self.engine.wake(run)
+        if not any(call.is_open for call in state.calls.values()):
+            await self.engine.rest(run)
+        return self.store.run(run)
 
     async def _clean_up(self, run: str, state: State, order: Order) -> RunView:
         started = await start_clean_up(self.store, state, order, now=self._clock.now())
@@ -331,16 +357,23 @@ class OwnDriver:
             view = await self.act(request["run"], Order(**request["what"]))
             return {"run": view.run}
         if word == "follow":
-            changed = asyncio.Event()
-            following = asyncio.create_task(self.follow(request["run"], changed.set, request["patience"]))
+            return {"run": (await self._follow_for(request["run"], request["patience"], tell)).run}
+        raise NotPossible(f'the engine does not know the order "{word}"')
+
+    async def _follow_for(self, run: str, patience: int, tell: Tell) -> RunView:
+        """Follows a run for another process and tells it of each turn."""
+        changed = asyncio.Event()
+        following = asyncio.create_task(self.follow(run, changed.set, patience))
+        try:
             while not following.done():
                 waiting = asyncio.create_task(changed.wait())
                 await asyncio.wait({waiting, following}, return_when=asyncio.FIRST_COMPLETED)
                 waiting.cancel()
                 changed.clear()
                 await tell({"turn": {}})
-            return {"run": following.result().run}
-        raise NotPossible(f'the engine does not know the order "{word}"')
+            return following.result()
+        finally:
+            following.cancel()
 
 
 class FarDriver:
@@ -353,8 +386,9 @@ class FarDriver:
     async def answers(self) -> bool:
         """Whether it can be reached."""
         try:
-            await ask(self._socket, {"order": "hello"})
-        except EngineBusy:
+            async with asyncio.timeout(HELLO):
+                await ask(self._socket, {"order": "hello"})
+        except (EngineBusy, TimeoutError):
             return False
         return True
 

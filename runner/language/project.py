@@ -77,6 +77,10 @@ class Project:
             folder = folder.parent
         return cls.open(folder, kinds=kinds)
 
+    def again(self) -> Project:
+        """The same project, with every file read anew."""
+        return Project(self.folder, kinds=self._kinds)
+
     # --- files ----------------------------------------------------------------------------------------------------
 
     def name_of(self, path: Path) -> str:
