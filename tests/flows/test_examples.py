@@ -181,7 +181,7 @@ def test_a_refused_shipment_frees_the_stock_and_sets_the_order_aside(stage: Stag
     amends = Amends(project_of(stage.folder))
     aside = amends.store.quarantined()
     amends.close()
-    assert [(each.record, each.run) for each in aside] == [("order", run.run)]
+    assert [(each.record, each.run) for each in aside] == [("order/orders-1", run.run)]
 
 
 def test_a_shipment_whose_answer_is_lost_is_never_sent_again(stage: Stage) -> None:
