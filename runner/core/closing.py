@@ -101,24 +101,36 @@ def compensate(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
     """The next thing to do about the applied effects; nothing when all were begun and none can move now.
 
     Starts are ordered, newest first: what is under way, in doubt, or has failed under `if_one_fails: stop` holds what
-    is older, unless that was begun already. A question to a person holds nothing.
+    is older, unless that was begun already or stands in another branch of a parallel that compensates at once. A
+    question to a person holds nothing.
     """
-    is_held = False
+    holders: list[str] = []
+    sends: list[Command] = []
+    lanes = bundle.flow.lanes()
     for path in applied_paths(state):
         if _is_unsettled(state, path):
-            is_held = is_held or not is_let_go(state, path)
+            holders += [] if is_let_go(state, path) else [path]
             continue
         undo = state.undo.get(path, UndoState())
         if undo.status == "failed" or _cannot_be_built(state, path):
-            is_held = is_held or bundle.flow.on_failure.if_one_fails == "stop"
+            holders += [path] if bundle.flow.on_failure.if_one_fails == "stop" else []
         is_open = undo.status == "open" or (undo.status == "handed_off" and _is_in_doubt(state, path))
+        is_held = any(not _are_beside(lanes, path, holder) for holder in holders)
         if not is_open or (is_held and not _has_begun(state, path)):
             continue
         commands = _undo_step(bundle, state, path, now)
-        if commands:
+        if any(isinstance(command, Record) for command in commands):
             return commands
-        is_held = is_held or _is_moving(state, path)
-    return ()
+        sends += commands
+        if commands or _is_moving(state, path):
+            holders.append(path)
+    return tuple(sends)
+
+
+def _are_beside(lanes: Mapping[str, Mapping[str, int]], path: str, other: str) -> bool:
+    """They stand in different branches of a parallel whose branches are made good at once."""
+    mine, theirs = lanes.get(path, {}), lanes.get(other, {})
+    return any(theirs.get(parallel, branch) != branch for parallel, branch in mine.items())
 
 
 def _cannot_be_built(state: State, path: str) -> bool:

@@ -134,6 +134,18 @@ def _draft_recorded(state: State, event: e.DraftRecorded) -> State:
     return set_step(state, event.step, status="done", outcome="done", output=event.output)
 
 
+def _branch_chosen(state: State, event: e.BranchChosen) -> State:
+    return set_step(state, event.step, branch=event.branch)
+
+
+def _scope_started(state: State, event: e.ScopeStarted) -> State:
+    return set_step(state, event.step)
+
+
+def _scope_ended(state: State, event: e.ScopeEnded) -> State:
+    return set_step(state, event.step, status="done", outcome=event.outcome)
+
+
 def _record_found(state: State, event: e.RecordFound) -> State:
     return set_step(state, event.step, status="found", outcome="found", output=event.output)
 
@@ -323,6 +335,9 @@ _READERS: Mapping[type[e.Event], Callable[[State, Any], State]] = {
     e.RunFinished: _run_finished,
     e.StepSkipped: _step_skipped,
     e.StepFailed: _step_failed,
+    e.BranchChosen: _branch_chosen,
+    e.ScopeStarted: _scope_started,
+    e.ScopeEnded: _scope_ended,
     e.DraftRecorded: _draft_recorded,
     e.RecordFound: _record_found,
     e.CallIntended: _call_intended,

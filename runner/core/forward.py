@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from runner.contract import Action, Json, Purpose
 from runner.core import events as e
 from runner.core.calls import SEVERAL_CHOICES, CallPlan, first_send, next_handoff, progress
-from runner.core.commands import Command, Record
+from runner.core.commands import Command, Record, Send
 from runner.core.names import names_in_reach
 from runner.core.retry import READS, policy
-from runner.core.state import State, StepState
+from runner.core.state import State, StepState, replace
 from runner.errors import EvaluationError
 from runner.language.bundle import Bundle
 from runner.language.calendar import Calendar, after
 from runner.language.dates import read
 from runner.language.expressions import condition, evaluate
-from runner.language.flow import Step
+from runner.language.flow import Branch, Step
 from runner.language.templates import render_mail
 from runner.language.types import sample
 
@@ -48,7 +47,15 @@ def _is_skipped(bundle: Bundle, state: State, step: Step, now: int) -> bool:
 
 
 def _skip(step: Step, now: int) -> tuple[Command, ...]:
-    return (Record(event=e.StepSkipped(at=now, step=step.id, why="when")),)
+    return (Record(event=e.StepSkipped(at=now, step=step.id, why="when")), *_pass_over(step.branches, now))
+
+
+def _pass_over(branches: Iterable[Branch], now: int) -> Iterator[Command]:
+    """The steps of branches that are not taken have an outcome too: skipped."""
+    for branch in branches:
+        for step in branch.steps:
+            yield Record(event=e.StepSkipped(at=now, step=step.id, why="branch"))
+            yield from _pass_over(step.branches, now)
 
 
 # --- read and do ---------------------------------------------------------------------------------------------------
@@ -239,6 +246,60 @@ def _hand_off(bundle: Bundle, state: State, step: Step, known: StepState | None,
     return (Record(event=handed),)
 
 
+# --- branches ------------------------------------------------------------------------------------------------------
+
+
+def _choose(bundle: Bundle, state: State, step: Step, known: StepState | None, now: int) -> tuple[Command, ...]:
+    if known is None:
+        if _is_skipped(bundle, state, step, now):
+            return _skip(step, now)
+        names = names_in_reach(state)
+        for number, branch in enumerate(step.branches):
+            if branch.when is None or condition(branch.when, names, now=now, zone=bundle.zone):
+                others = (other for other in step.branches if other is not branch)
+                return (Record(event=e.BranchChosen(at=now, step=step.id, branch=number)), *_pass_over(others, now))
+        return _skip(step, now)
+    commands = walk(bundle, state, step.branches[known.branch].steps, now)
+    return _ended(step, now) if commands is None else commands
+
+
+def _parallel(bundle: Bundle, state: State, step: Step, known: StepState | None, now: int) -> tuple[Command, ...]:
+    """Every branch goes on by itself; what they ask for starts in the order they are written."""
+    if known is None:
+        if _is_skipped(bundle, state, step, now):
+            return _skip(step, now)
+        return (Record(event=e.ScopeStarted(at=now, step=step.id, kind="parallel")),)
+    found = [walk(bundle, state, branch.steps, now) for branch in step.branches]
+    if all(commands is None for commands in found):
+        return _ended(step, now)
+    asked = [command for commands in found for command in commands or ()]
+    facts = [command for command in asked if isinstance(command, Record)]
+    return tuple(facts[:1] or _in_order(state, asked))
+
+
+def _in_order(state: State, sends: list[Command]) -> list[Command]:
+    """Start numbers in the order of the sends: each branch counted from the same beginning."""
+    ordered: list[Command] = []
+    next_start = state.next_start
+    for send in sends:
+        if isinstance(send, Send) and send.start_no >= state.next_start:
+            send = replace(send, start_no=next_start)
+            next_start += 1
+        ordered.append(send)
+    return ordered
+
+
+def _ended(step: Step, now: int) -> tuple[Command, ...]:
+    return (Record(event=e.ScopeEnded(at=now, step=step.id, kind=step.verb, outcome="done")),)
+
+
 Decide = Callable[[Bundle, State, Step, StepState | None, int], tuple[Command, ...]]
 
-_VERBS: Mapping[str, Decide] = {"read": _call, "do": _call, "wait": _wait, "hand_off": _hand_off}
+_VERBS: Mapping[str, Decide] = {
+    "read": _call,
+    "do": _call,
+    "wait": _wait,
+    "choose": _choose,
+    "parallel": _parallel,
+    "hand_off": _hand_off,
+}

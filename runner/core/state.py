@@ -92,6 +92,7 @@ class StepState:
 
     status: StepStatus = "open"
     outcome: str = ""
+    branch: int = 0
     output: Mapping[str, Json] = field(default_factory=dict)
     input: Mapping[str, Json] = field(default_factory=dict)
     find: Mapping[str, Json] = field(default_factory=dict)

@@ -109,6 +109,7 @@ class Step:
     say: str = ""
     show: Mapping[str, Json] = field(default_factory=dict)
     branches: tuple[Branch, ...] = ()
+    compensate_at_once: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,6 +145,15 @@ class Flow:
     def every_step(self) -> Iterator[Step]:
         """All steps, nested ones included, in the order they are written."""
         yield from _walk(self.steps)
+
+    def lanes(self) -> dict[str, dict[str, int]]:
+        """For each step inside a parallel that compensates at once: which branch of it (by the parallel's id)."""
+        found: dict[str, dict[str, int]] = {}
+        for parallel in self.every_step():
+            for number, branch in enumerate(parallel.branches if parallel.compensate_at_once else ()):
+                for step in _walk(branch.steps):
+                    found.setdefault(step.id, {})[parallel.id] = number
+        return found
 
 
 def _walk(steps: tuple[Step, ...]) -> Iterator[Step]:

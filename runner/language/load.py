@@ -16,7 +16,7 @@ from runner.language.source import Path, Source, read
 
 FORM_WORDS.update(steps=tuple(STEP_MODELS), compensate=tuple(COMPENSATION_MODELS), trigger=tuple(TRIGGER_MODELS))
 
-NOT_YET = ("approve", "wait_for", "choose", "each", "parallel", "call", "emit")
+NOT_YET = ("approve", "wait_for", "each", "call", "emit")
 """Verbs that parse and do not run yet."""
 
 STEP_VERBS: tuple[Verb, ...] = get_args(Verb)
@@ -166,6 +166,7 @@ def _step(model: Any, path: Path, source: Source) -> Step:
         hand_off_to=word if verb == "hand_off" else "",
         show=_show(getattr(model, "show", None)),
         branches=tuple(_branches(model, verb, path, source)),
+        compensate_at_once=bool(getattr(model, "compensate_at_once", False)),
         **given(model, *texts),
     )
 

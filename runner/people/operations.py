@@ -56,7 +56,7 @@ def possible(bundle: Bundle, state: State) -> tuple[str, ...]:
     """The orders that fit this state, most useful first."""
     found: list[str] = []
     for handoff in state.open_handoffs:
-        found.extend(choice for choice in choices_of(state, handoff) if choice not in found)
+        found.extend(choice for choice in handoff.choices if choice not in found)
     for action in ("resume", "pause", "stop", "stop_compensate"):
         try:
             report_for(bundle, state, Order(action=action, by="person:me"), state.at)
@@ -64,14 +64,6 @@ def possible(bundle: Bundle, state: State) -> tuple[str, ...]:
             continue
         found.append(action)
     return tuple(found)
-
-
-def choices_of(state: State, handoff: HandOff) -> tuple[str, ...]:
-    """What may be answered now: an unknown outcome lets the rest go on once forward is closed."""
-    if handoff.kind in ("unknown", "several") and state.root.closed and state.root.compensates:
-        kept = tuple(choice for choice in handoff.choices if choice != "compensate")
-        return kept if "go_on" in kept else (*kept[:-1], "go_on", kept[-1])
-    return handoff.choices
 
 
 def _refuse_ended(state: State, wish: str) -> None:
@@ -110,7 +102,7 @@ def _stop_compensate(bundle: Bundle, state: State, order: Order, now: int) -> e.
 
 
 def _compensate(bundle: Bundle, state: State, order: Order, now: int) -> e.Event:
-    asked = [h for h in state.open_handoffs if "compensate" in choices_of(state, h)]
+    asked = [h for h in state.open_handoffs if "compensate" in h.choices]
     if asked and not order.handoff and not order.step:
         return _resolved(asked[-1], order, now)
     if asked or order.handoff or order.step:
@@ -164,9 +156,9 @@ def _question(state: State, order: Order, *, needs: str) -> HandOff:
     if not meant:
         places = ", ".join(f"{h.id} (step {h.step or 'the run'})" for h in opened)
         raise NotPossible(f'"{order.handoff or order.step}" is not an open question of run {state.run}: {places}')
-    fitting = [h for h in meant if not needs or needs in choices_of(state, h)]
+    fitting = [h for h in meant if not needs or needs in h.choices]
     if not fitting:
-        words = ", ".join(choices_of(state, meant[0]))
+        words = ", ".join(meant[0].choices)
         raise NotPossible(
             f"{needs} does not answer {meant[0].id} (step {meant[0].step}); it can be answered by {words}"
         )
