@@ -16,7 +16,7 @@ from runner.contract import Json
 from runner.core.state import HandOff, State
 from runner.language.bundle import Bundle
 from runner.language.flow import Step
-from runner.people.operations import choices_of, fields_needed, possible
+from runner.people.operations import fields_needed, possible
 from runner.store.facts import EffectView, RunView
 
 LABEL = 23
@@ -304,11 +304,11 @@ def answers(story: Story, handoff: HandOff) -> dict[str, str]:
     if step:
         wordings |= {"retry": f"retry {run} {step}", "skip": f'skip {run} {step} --reason "…"'}
     for choice, order in (("compensate", "compensate"), ("take_over", "take-over")):
-        if sum(choice in choices_of(state, each) for each in state.open_handoffs) == 1:
+        if sum(choice in each.choices for each in state.open_handoffs) == 1:
             wordings[choice] = f"{order} {run}"
     return {
         choice: f"amends runs {wordings[choice]}" if choice in wordings else _resolve(run, handoff.id, choice)
-        for choice in choices_of(state, handoff)
+        for choice in handoff.choices
     }
 
 
