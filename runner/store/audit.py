@@ -31,12 +31,9 @@ class Audit(Views):
     def verify(self, run: str = "") -> Sequence[ChainFault]:
         """The first fault of every chain that does not hold; of one run, or of all and `_site`. Raises NotFound."""
         with self._read() as connection:
-            if run:
-                end = log_end(connection, run)
-                faults = self._check_page(connection, {run: (end.seq, end.hash)})
-            else:
-                site = log_end(connection, SITE)
-                faults = self._check_page(connection, {SITE: (site.seq, site.hash)})
+            end = log_end(connection, run or SITE)
+            faults = self._check_page(connection, {run or SITE: (end.seq, end.hash)})
+            if not run:
                 for page in _pages(connection):
                     faults += self._check_page(connection, page)
                 faults += [*_strays(connection), *_checkpoints(connection)]

@@ -200,35 +200,18 @@ class RunFilter:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HandOffView:
+class HandOffView(HandOffChange):
     """One hand-off as lists see it."""
 
     run: str
     flow: str
-    handoff: str
-    step: str
-    kind: str
-    owner: str
-    status: str
-    opened_at: int
-    summary: str
-    choices: tuple[str, ...]
-    resolved_by: str
-    choice: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class EffectView:
+class EffectView(EffectChange):
     """One effect as lists see it."""
 
     run: str
-    start_no: int
-    path: str
-    part: int
-    action: str
-    disposition: str
-    external_id: str
-    note: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

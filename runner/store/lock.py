@@ -87,5 +87,5 @@ def _is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except OSError:
-        return True
+        pass
     return True

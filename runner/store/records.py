@@ -86,18 +86,8 @@ def _create(batch: Batch, operation: OwnOperation) -> Outcome:
         if there.created_key != operation.key:
             return _refused("conflict", f"{given['collection']} has a record {name} already")
         return Outcome(result="applied", output=_shown(there), external_id=name)
-    batch.connection.execute(
-        insert(records),
-        {
-            "collection": given["collection"],
-            "id": name,
-            "data": _text(_fields(given)),
-            "created_key": operation.key,
-            "created_by": operation.run,
-            "created_at": batch.now,
-            "updated_at": batch.now,
-        },
-    )
+    row = (given["collection"], name, _text(_fields(given)), operation.key, operation.run, batch.now, batch.now)
+    batch.connection.execute(insert(records).values(row))
     output = {**_fields(given), "collection": given["collection"], "id": name}
     return Outcome(result="applied", output=output, external_id=name)
 

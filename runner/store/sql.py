@@ -50,20 +50,19 @@ class SqlStore(Audit):
 
     def __init__(
         self,
-        *,
         file: SqliteFile,
         readers: Engine,
         artifacts: Artifacts,
         clock: Clock,
         writer: Writer | None,
         floor: int,
-        open_things: ExitStack,
+        stack: ExitStack,
     ) -> None:
-        super().__init__(file=file, engine=readers, artifacts=artifacts)
+        super().__init__(file, readers, artifacts)
         self._clock = clock
         self._writer = writer
         self._floor = floor
-        self._open_things = open_things
+        self._open_things = stack
         self._kept: set[str] = set()
         self._room_known: tuple[int, int] | None = None
 
@@ -223,15 +222,7 @@ def open_store(
                 _check_readable(readers, file)
         except DBAPIError as error:
             raise file.translate(error) from None
-        return SqlStore(
-            file=file,
-            readers=readers,
-            artifacts=Artifacts(place),
-            clock=clock,
-            writer=writer,
-            floor=floor,
-            open_things=stack.pop_all(),
-        )
+        return SqlStore(file, readers, Artifacts(place), clock, writer, floor, stack.pop_all())
 
 
 def _path(place: Path, url: str) -> Path:

@@ -33,6 +33,25 @@ _NETWORK = frozenset(
     }
 )  # fmt: skip
 
+_TOLD: tuple[tuple[tuple[str, ...], type[StoreError], str], ...] = (
+    (("SQLITE_NOTADB",), StoreCorrupt, ("{path} is not a database: its beginning is damaged, or it is another kind of "
+     "file; put back a copy made with `amends db backup`, or move it away to begin anew")),
+    (("SQLITE_CORRUPT",), StoreCorrupt, ("{path} is damaged ({name}); stop the engine and put back a copy made with "
+     "`amends db backup`")),
+    (("SQLITE_BUSY", "SQLITE_LOCKED"), StoreUnwritable, ("{path} has been locked by another program for {busy} s; "
+     "close that program (a database browser, a copy under way) and try again")),
+    (("SQLITE_FULL",), StoreUnwritable, ("the disk is full: {path} cannot grow ({free} free on its disk); free some "
+     "space and try again, nothing of this write was kept")),
+    (("SQLITE_READONLY_DBMOVED",), StoreUnwritable, ("{path} was moved or deleted while in use; put it back and start "
+     "again")),
+    (("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH"), StoreUnwritable, ("{path} cannot be written "
+     "({name}); make the file and its folder writable for this user")),
+    (("SQLITE_IOERR",), StoreUnwritable, ("{path} could not be read or written: the disk or a size limit refused it "
+     "({name}); look at the disk ({free} free) and try again")),
+    (("",), StoreError, "{path} refused a statement ({name}); nothing of this write was kept"),
+)  # fmt: skip
+"""How SQLite's names for an error begin -> what a person is told; the last one fits all."""
+
 
 class SqliteFile:
     """One database file and how to talk to it. `busy` is how long another program's lock is waited for, in ms."""
@@ -73,11 +92,7 @@ class SqliteFile:
     def readers(self, size: int = 8) -> Engine:
         """An engine of read-only connections; a transaction sees one state of the database and blocks nobody."""
         engine = create_engine(
-            "sqlite://",
-            creator=lambda: self._connect("ro"),
-            poolclass=QueuePool,
-            pool_size=size,
-            max_overflow=64,
+            "sqlite://", creator=lambda: self._connect("ro"), poolclass=QueuePool, pool_size=size, max_overflow=64
         )
         event.listen(engine, "begin", _begin)
         return engine
@@ -148,37 +163,11 @@ class SqliteFile:
     def translate(self, error: Exception) -> StoreError:
         """An error of the driver (or SQLAlchemy's, around it) as one sentence for the person who must act."""
         name = str(getattr(getattr(error, "orig", error), "sqlite_errorname", "")) or "unknown error"
-        if name == "SQLITE_NOTADB":
-            return StoreCorrupt(
-                f"{self.path} is not a database: its beginning is damaged, or it is another kind of file; put back a "
-                "copy made with `amends db backup`, or move it away to begin anew"
-            )
-        if name.startswith("SQLITE_CORRUPT"):
-            return StoreCorrupt(
-                f"{self.path} is damaged ({name}); stop the engine and put back a copy made with `amends db backup`"
-            )
-        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-            return StoreUnwritable(
-                f"{self.path} has been locked by another program for {self.busy / 1000:g} s; close that program (a "
-                "database browser, a copy under way) and try again"
-            )
-        if name == "SQLITE_FULL" or (name.startswith("SQLITE_IOERR") and self.room_left() < 1_000_000):
-            return StoreUnwritable(
-                f"the disk is full: {self.path} cannot grow ({shown_size(self.room_left())} free on its disk); free "
-                "some space and try again, nothing of this write was kept"
-            )
-        if name == "SQLITE_READONLY_DBMOVED":
-            return StoreUnwritable(f"{self.path} was moved or deleted while in use; put it back and start again")
-        if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
-            return StoreUnwritable(
-                f"{self.path} cannot be written ({name}); make the file and its folder writable for this user"
-            )
-        if name.startswith("SQLITE_IOERR"):
-            return StoreUnwritable(
-                f"{self.path} could not be read or written: the disk or a size limit refused it ({name}); look at the "
-                f"disk ({shown_size(self.room_left())} free) and try again"
-            )
-        return StoreError(f"{self.path} refused a statement ({name}); nothing of this write was kept")
+        free = self.room_left()
+        if name.startswith("SQLITE_IOERR") and free < 1_000_000:
+            name = "SQLITE_FULL"
+        kind, what = next((kind, what) for beginnings, kind, what in _TOLD if name.startswith(beginnings))
+        return kind(what.format(path=self.path, name=name, busy=f"{self.busy / 1000:g}", free=shown_size(free)))
 
     def room_left(self) -> int:
         """Free bytes on the disk that holds the file, as far as this user may use them."""

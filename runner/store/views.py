@@ -16,15 +16,7 @@ from runner.contract import Json
 from runner.core.events import RunHeld
 from runner.errors import NotFound, StoreCorrupt
 from runner.store.artifacts import Artifacts
-from runner.store.facts import (
-    EffectView,
-    HandOffView,
-    LogEnd,
-    LogRow,
-    QuarantineView,
-    RunFilter,
-    RunView,
-)
+from runner.store.facts import EffectView, HandOffView, LogEnd, LogRow, QuarantineView, RunFilter, RunView
 from runner.store.log import SITE, StoredRow, decode, elsewhere, read_apart
 from runner.store.sqlite import SqliteFile
 from runner.store.tables import (
@@ -72,7 +64,7 @@ class Views:
     Safe from any thread; each call sees one state of the database.
     """
 
-    def __init__(self, *, file: SqliteFile, engine: Engine, artifacts: Artifacts) -> None:
+    def __init__(self, file: SqliteFile, engine: Engine, artifacts: Artifacts) -> None:
         self.artifacts = artifacts
         self._file = file
         self._readers = engine
@@ -98,9 +90,10 @@ class Views:
         """The database itself: `path`, `sqlite` (version), `journal`, `schema`, `bytes` on disk (with what waits in the
         write-ahead file), `free` bytes on that disk, `commits`, `restored`."""
         with self._read() as connection:
-            row = connection.execute(select(meta, version)).one()
+            row = connection.execute(select(meta)).one()
+            schema = connection.execute(select(version.c.version_num)).scalar_one()
             told = self._file.about(connection)
-        return {**told, "schema": row.version_num, "commits": row.commit_no, "restored": row.restored_at is not None}
+        return {**told, "schema": schema, "commits": row.commit_no, "restored": row.restored_at is not None}
 
     def fence(self) -> int:
         return int(self._rows(select(meta.c.fence))[0].fence)
@@ -299,8 +292,7 @@ def _holder(connection: Connection, record: str) -> str:
 def _call_is_open(connection: Connection, run: str) -> bool:
     outcome = log.alias("outcome")
     answered = exists().where(
-        outcome.c.run_id == log.c.run_id,
-        outcome.c.guard == func.replace(log.c.guard, "intent:", "outcome:"),
+        outcome.c.run_id == log.c.run_id, outcome.c.guard == func.replace(log.c.guard, "intent:", "outcome:")
     )
     asked = select(log.c.seq).where(log.c.run_id == run, log.c.type == "CallIntended", ~answered).limit(1)
     return connection.execute(asked).first() is not None

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
@@ -176,7 +177,7 @@ class Writer:
                 self._file.end(connection, commit=False)
                 return
             if batch.site.commit_no + 1 > self._anchor.end:
-                self._write_anchor(batch.site.commit_no, batch.site.fence)
+                self._write_anchor(batch.site)
             site = batch.seal()
             self._file.end(connection, commit=True)
         except BaseException:
@@ -261,18 +262,15 @@ class Writer:
     # -- anchor and checkpoints --
 
     def _keep_anchor(self) -> None:
-        if self._clock.monotonic() - self._anchored_at < ANCHOR_AFTER or self.site.commit_no < self._anchor.start:
-            return
-        try:
-            self._write_anchor(self.site.commit_no, self.site.fence)
-        except StoreUnwritable:
-            self._anchored_at = self._clock.monotonic()
+        if self._clock.monotonic() - self._anchored_at >= ANCHOR_AFTER and self.site.commit_no >= self._anchor.start:
+            with suppress(StoreUnwritable):
+                self._write_anchor(self.site)
 
-    def _write_anchor(self, commit_no: int, fence: int) -> None:
-        anchor = reserved(self.site.database_id, commit_no, fence)
+    def _write_anchor(self, site: Site) -> None:
+        self._anchored_at = self._clock.monotonic()
+        anchor = reserved(site.database_id, site.commit_no, site.fence)
         keep_anchor(self._place, anchor)
         self._anchor = anchor
-        self._anchored_at = self._clock.monotonic()
 
     def _note_changes(self, batch: Batch) -> None:
         if batch.site.checkpointed > batch.site.commit_no:
@@ -303,7 +301,7 @@ class Writer:
     def _finish(self) -> None:
         try:
             self._transact([], self._plan_last)
-            self._write_anchor(self.site.commit_no, self.site.fence)
+            self._write_anchor(self.site)
         except (DBAPIError, self._file.Error, Moved, AmendsError):
             log.warning("the database was closed without a checkpoint; nothing is lost")
         self._drop_connection()

@@ -653,7 +653,7 @@ async def test_a_number_that_no_database_holds_is_that_caller_s_error_alone(stor
 
 
 async def test_erased_payloads_are_gone_and_the_chain_holds(store: SqlStore) -> None:
-    await begun(store, "r1", intended(input={"name": "Ada Lovelace"}), applied())
+    await begun(store, "r1", intended(input={"name": "Ada Lovelace " * 2_000}), applied())
     await store.report("r1", applied(7, purpose="read", output={"text": "Ada Lovelace" * 9_000}))
     await store.erase("r1", PersonalDataErased(at=9, by="ada", seqs=(1, 2, 4)))
     assert [path for path in store.artifacts.root.rglob("*") if path.is_file()] == []
@@ -661,6 +661,8 @@ async def test_erased_payloads_are_gone_and_the_chain_holds(store: SqlStore) -> 
     assert [row.event is None for row in rows] == [True, True, False, True, False]
     assert (rows[1].type, rows[1].step) == ("CallIntended", "contact")
     assert not store.verify()
+    store.close()
+    assert b"Lovelace" not in store.path.read_bytes()
 
 
 async def test_every_kind_of_event_comes_back(store: SqlStore) -> None:

@@ -508,6 +508,17 @@ def test_a_copy_is_made_while_the_engine_runs(tmp_path: Path) -> None:
     reader.close()
 
 
+def test_what_a_database_says_of_itself(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    act(begun(store, "r1", intended()))
+    told = store.about()
+    store.close()
+    assert (told["path"], told["journal"], told["schema"]) == (str(database(tmp_path)), "wal", SCHEMA)
+    assert (told["sqlite"], told["restored"], told["commits"]) == (sqlite3.sqlite_version, False, 3)
+    assert isinstance(told["bytes"], int)
+    assert told["bytes"] > 10_000
+
+
 def test_a_database_put_back_from_a_copy_is_noticed(tmp_path: Path) -> None:
     path = filled(tmp_path)
     copy = tmp_path / "copy.db"
