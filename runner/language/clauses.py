@@ -104,19 +104,23 @@ class Forms:
     def __init__(self, words: Mapping[str, type[Model]] | None = None, **kinds: Any) -> None:
         self.words = words
         self.kinds = kinds
+        self._by_word: dict[str, str] = {}
+        self._by_type: dict[type, str] = {}
 
     def _tag(self, value: Any) -> str | None:
-        if isinstance(value, dict) and self.words is not None:
-            found = [word for word in self.words if word in value]
-            return tag_of(self.words[found[0]]) if len(found) == 1 else None
-        kind = _KINDS.get(type(value), "")
-        return (tag_of(self.kinds[kind]) if kind == "map" else f"<{kind}>") if kind in self.kinds else None
+        if self._by_word and isinstance(value, dict):
+            found = [tag for word, tag in self._by_word.items() if word in value]
+            return found[0] if len(found) == 1 else None
+        return self._by_type.get(type(value))
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         if self.words is not None and not self.words:
             raise PydanticUndefinedAnnotation("words", "not filled yet")
-        forms = {tag_of(form) if kind == "map" else f"<{kind}>": form for kind, form in self.kinds.items()}
-        forms |= by_tag(*(self.words or {}).values())
+        words = self.words or {}
+        tags = {kind: tag_of(form) if kind == "map" else f"<{kind}>" for kind, form in self.kinds.items()}
+        self._by_word = {word: tag_of(model) for word, model in words.items()}
+        self._by_type = {type_: tags[kind] for type_, kind in _KINDS.items() if kind in tags}
+        forms = {tags[kind]: form for kind, form in self.kinds.items()} | by_tag(*words.values())
         union: Any = Union[tuple(Annotated[form, Tag(tag)] for tag, form in forms.items())]  # noqa: UP007 (at run time)
         return handler.generate_schema(Annotated[union, Discriminator(self._tag)])
 

@@ -37,11 +37,11 @@ def find_wrong_verbs(context: Context) -> Iterator[Problem]:
 @rule("FL208")
 def find_unknown_actions(context: Context) -> Iterator[Problem]:
     """Connections and actions that are not there."""
-    known = context.facts.known_connections()
     for use in context.uses:
         connection, _, name = use.action.partition(".")
         if connection in context.facts.unreadable or context.action(use.action) is not None:
             continue
+        known = context.facts.known_connections()
         if connection in known:
             actions = [one.partition(".")[2] for one in context.facts.actions if one.startswith(f"{connection}.")]
             what, hint = f'"{connection}" has no action "{name}"', did_you_mean(name, actions, "its actions")

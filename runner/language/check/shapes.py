@@ -58,7 +58,7 @@ def shape_at(context: Context, text: Text, path: tuple[Key, ...]) -> Shape:
     root, rest = path[0], path[1:]
     known: Mapping[str, Shape] | None = None
     if root == "inputs":
-        known = {name: shape_of(written) for name, written in context.flow.inputs.items()}
+        known = {name: shape_of(written) for name, written in context.flow.inputs.items() if name in path[1:2]}
     elif root == "steps" and len(path) > 2 and path[1] in context.by_id:
         known, rest = output_of(context, context.by_id[str(path[1])].step), path[2:]
     elif root == "outcome" and len(path) == 2:
