@@ -80,6 +80,10 @@ class Secrets:
                 lacking.append(name)
         return tuple(lacking)
 
+    def reload(self) -> None:
+        """Reads `.env` again at the next use; what was known stays redacted."""
+        self._values = None
+
     def redact(self, text: str) -> str:
         """The text without any known secret."""
         needles = self._needles
