@@ -21,7 +21,6 @@ from runner.errors import AmendsError
 from runner.language.connections import Connection
 from runner.store.lock import EngineLock
 from runner.store.sqlite import refuse_network
-from runner.store.tables import SCHEMA
 
 COMMANDS = place.verb()
 
@@ -89,10 +88,10 @@ def _database(amends: Amends) -> Said:
     if not amends.has_log:
         yield "note", "there is none yet; the first run makes it"
         return
-    version, journal = amends.store.database()
-    text = f"{amends.store.path}, schema {SCHEMA}, SQLite {version}, journal {journal.upper()}"
-    yield ("ok", text) if journal == "wal" else ("bad", f"{text}; it must be WAL")
-    if amends.store.restored:
+    told = amends.store.about()
+    text = "{path}, schema {schema}, SQLite {sqlite}, journal {journal}".format_map(told)
+    yield ("ok", text) if told["journal"] == "wal" else ("bad", f"{text}; it must be wal")
+    if told["restored"]:
         yield "bad", "it was put back from a copy and rests until somebody says that it may go on"
 
 

@@ -98,12 +98,6 @@ class Views:
     def fence(self) -> int:
         return int(self._rows(select(meta.c.fence))[0].fence)
 
-    def database(self) -> tuple[str, str]:
-        """(the version of SQLite, the journal's mode: `wal`), as the open database says."""
-        with self._read() as connection:
-            version = connection.exec_driver_sql("SELECT sqlite_version()").scalar_one()
-            return version, connection.exec_driver_sql("PRAGMA journal_mode").scalar_one()
-
     def site_holds(self) -> Mapping[str, str]:
         rows = self._rows(select(site_holds.c.name, site_holds.c.held_by).order_by(site_holds.c.name))
         return {row.name: row.held_by for row in rows}
