@@ -75,9 +75,9 @@ class Listener:
             await asyncio.wait(set(self._busy))
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._busy.add(task)
+        answering = asyncio.current_task()
+        assert answering is not None
+        self._busy.add(answering)
 
         async def tell(line: Mapping[str, Json]) -> None:
             writer.write(json.dumps(line).encode() + b"\n")
@@ -89,7 +89,7 @@ class Listener:
         except (ConnectionError, ValueError):
             pass
         finally:
-            self._busy.discard(task)
+            self._busy.discard(answering)
             writer.close()
 
     async def _outcome(
