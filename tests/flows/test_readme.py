@@ -18,8 +18,8 @@ from runner.language.functions import FUNCTIONS
 from runner.language.load import NOT_YET, load_flow
 from runner.language.model import DoModel, FlowModel, HandOffStepModel, ReadModel, WaitModel
 from runner.language.people import load_people
-from runner.language.source import read
 from runner.language.settings import load_settings
+from runner.language.source import read
 from tests.flows.stage import copy_flows, project_of
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -88,7 +88,10 @@ class RunFinished(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepSkipped(Event):
-    """`why`: when (its condition was no), branch (another one was taken) or person (then `by`, `reason` and `reference` say who and why)."""
+    """`why`: when (its condition was no), branch (another one was taken) or person.
+
+    With person, `by`, `reason` and `reference` say who and why.
+    """
 
     why: str
     by: str = ""
