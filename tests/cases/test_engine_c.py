@@ -104,8 +104,8 @@ async def test_c1_a_call_in_flight_that_can_be_looked_up_is_settled_without_a_pe
 
 async def test_c1_stop_here_while_compensating_lists_the_rest_and_runs_none(tmp_path: Path) -> None:
     async with opened(tmp_path, TRIP) as ground, ground.engine() as engine:
-        run = await _in_flight(ground, engine, "/ticket", refused())
         ground.shop.script("POST /refund", late(SLOW))
+        run = await _in_flight(ground, engine, "/ticket", refused())
         await until(lambda: ground.asked("/refund") == 1)
         await engine.act(run, "stop")
         view = await engine.rest(run)
@@ -125,8 +125,8 @@ async def test_c1_stop_here_while_compensating_lists_the_rest_and_runs_none(tmp_
 async def test_c1_an_engine_that_ends_during_an_undo_goes_on_with_it(tmp_path: Path, grace: float) -> None:
     async with opened(tmp_path, TRIP) as ground:
         async with ground.engine() as engine:
-            run = await _in_flight(ground, engine, "/ticket", refused())
             ground.shop.script("POST /refund", late(SLOW))
+            run = await _in_flight(ground, engine, "/ticket", refused())
             await until(lambda: ground.asked("/refund") == 1)
             await engine.driver.engine.stop(grace=grace)
             told = "CallUnknown" if grace == 0.0 else "CallApplied"
