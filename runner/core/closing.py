@@ -100,9 +100,9 @@ def applied_paths(state: State) -> list[str]:
 def compensate(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
     """The next thing to do about the applied effects; nothing when all were begun and none can move now.
 
-    Starts are ordered, newest first: what is under way, in doubt, or has failed under `if_one_fails: stop` holds what
-    is older, unless that was begun already or stands in another branch of a parallel that compensates at once. A
-    question to a person holds nothing.
+    Starts are ordered, newest first: what is under way, in doubt, held itself, or has failed under
+    `if_one_fails: stop` holds what is older, unless that was begun already or stands in another branch of a parallel
+    that compensates at once. A question to a person holds nothing.
     """
     holders: list[str] = []
     sends: list[Command] = []
@@ -115,8 +115,10 @@ def compensate(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
         if undo.status == "failed" or _cannot_be_built(state, path):
             holders += [path] if bundle.flow.on_failure.if_one_fails == "stop" else []
         is_open = undo.status == "open" or (undo.status == "handed_off" and _is_in_doubt(state, path))
-        is_held = any(not _are_beside(lanes, path, holder) for holder in holders)
-        if not is_open or (is_held and not _has_begun(state, path)):
+        if not is_open:
+            continue
+        if not _has_begun(state, path) and any(not _are_beside(lanes, path, holder) for holder in holders):
+            holders.append(path)
             continue
         commands = _undo_step(bundle, state, path, now)
         if any(isinstance(command, Record) for command in commands):
