@@ -266,6 +266,18 @@ def did_it_happen(
     )  # fmt: skip
 
 
+def fire_due(state: State, now: int) -> tuple[Command, ...]:
+    """The first timer whose time has come, of a step that waits or of a call, where nobody else lets it fire."""
+    for path, step in state.steps.items():
+        if step.due is not None and now >= step.due:
+            return (Record(event=e.TimerFired(at=now, step=path, timer="wait", due=step.due)),)
+    for (path, purpose, part), call in state.calls.items():
+        if call.due is not None and now >= call.due:
+            fired = e.TimerFired(at=now, step=path, timer=call.due_for, due=call.due, purpose=purpose, part=part)
+            return (Record(event=fired),)
+    return ()
+
+
 def is_let_go(state: State, path: str) -> bool:
     """The owner of a call whose outcome is unknown said: go on with the rest."""
     return any(h.step == path and h.purpose == "do" and h.choice == "go_on" for h in state.handoffs.values())

@@ -7,7 +7,7 @@ asked again (`settle`), so that it never has to foresee its own consequences.
 from __future__ import annotations
 
 from runner.core import events as e
-from runner.core.calls import did_it_happen, next_handoff
+from runner.core.calls import did_it_happen, fire_due, next_handoff
 from runner.core.closing import (
     FAILED_CHOICES,
     all_have_ended,
@@ -19,7 +19,7 @@ from runner.core.closing import (
 )
 from runner.core.commands import Command, Record, Send
 from runner.core.fold import fold
-from runner.core.forward import walk
+from runner.core.forward import pass_over, walk
 from runner.core.names import names_in_reach
 from runner.core.state import Failure, HandOff, State
 from runner.errors import EvaluationError
@@ -81,7 +81,8 @@ def _why_closed(bundle: Bundle, state: State, now: int) -> e.ForwardClosed | Non
         why = state.failure.summary if state.failure else f"{answer.by} chose {answer.choice}"
         summary = answer.reason or why
         kind = state.failure.kind if state.failure else answer.kind
-        failure = Failure(kind=kind, step=answer.step, summary=summary, at=now, by=answer.by)
+        step = state.failure.step if state.failure else answer.step
+        failure = Failure(kind=kind, step=step, summary=summary, at=now, by=answer.by)
         return _closed(state, failure, "person", compensate=answer.choice == "compensate", now=now)
     if state.failure is not None and bundle.flow.on_failure.do == "compensate":
         return _closed(state, state.failure, "failure", compensate=True, now=now)
@@ -100,25 +101,32 @@ def _closed(state: State, failure: Failure, cause: str, *, compensate: bool, now
 
 
 def _review(bundle: Bundle, state: State, failure: Failure, now: int) -> tuple[Command, ...]:
+    """A person chooses what follows a failure. Meanwhile nothing starts; what is in doubt elsewhere is settled."""
     asked = [h for h in state.handoffs.values() if h.kind == "failure" and h.step == failure.step]
+    step = bundle.steps.get(failure.step)
     if asked and asked[-1].choice == "skip":
         skip = asked[-1]
         skipped = e.StepSkipped(
             at=now, step=failure.step, why="person", by=skip.by, reason=skip.reason, reference=skip.reference
         )
-        return (Record(event=skipped),)
-    if asked and not asked[-1].choice:
-        return ()
-    settling = settle_open(bundle, state, now, with_undo=False)
-    if settling or is_settling(state) or any(call.is_open for call in state.calls.values()):
-        return settling
-    step = bundle.steps.get(failure.step)
+        return (Record(event=skipped), *pass_over(step.branches if step else (), now))
+    commands = fire_due(state, now) or settle_open(bundle, state, now, with_undo=False)
+    is_asked = bool(asked) and not asked[-1].choice
+    if commands or is_asked or any(call.is_open for call in state.calls.values()) or _waits_for(state, failure.step):
+        return commands
     choices = FAILURE_CHOICES if step else ("compensate", "take_over")
     handed = e.HandedOff(
         at=now, step=failure.step, handoff=next_handoff(state), kind="failure",
         owner=(step.owner if step else "") or state.owner, choices=choices, summary=failure.summary,
     )  # fmt: skip
     return (Record(event=handed),)
+
+
+def _waits_for(state: State, failed: str) -> bool:
+    """Something is in doubt that is being looked up, or that is the failed step's own: first that is settled."""
+    doubts = {(name[0], name[2]) for name, call in state.calls.items() if name[1] == "do" and call.is_unsettled}
+    asked = {(h.step, h.part) for h in state.open_handoffs if h.asks_what_became}
+    return not doubts <= asked or any(path == failed for path, _ in doubts)
 
 
 def _succeed(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:

@@ -47,15 +47,15 @@ def _is_skipped(bundle: Bundle, state: State, step: Step, now: int) -> bool:
 
 
 def _skip(step: Step, now: int) -> tuple[Command, ...]:
-    return (Record(event=e.StepSkipped(at=now, step=step.id, why="when")), *_pass_over(step.branches, now))
+    return (Record(event=e.StepSkipped(at=now, step=step.id, why="when")), *pass_over(step.branches, now))
 
 
-def _pass_over(branches: Iterable[Branch], now: int) -> Iterator[Command]:
+def pass_over(branches: Iterable[Branch], now: int) -> Iterator[Command]:
     """The steps of branches that are not taken have an outcome too: skipped."""
     for branch in branches:
         for step in branch.steps:
             yield Record(event=e.StepSkipped(at=now, step=step.id, why="branch"))
-            yield from _pass_over(step.branches, now)
+            yield from pass_over(step.branches, now)
 
 
 # --- read and do ---------------------------------------------------------------------------------------------------
@@ -257,14 +257,17 @@ def _choose(bundle: Bundle, state: State, step: Step, known: StepState | None, n
         for number, branch in enumerate(step.branches):
             if branch.when is None or condition(branch.when, names, now=now, zone=bundle.zone):
                 others = (other for other in step.branches if other is not branch)
-                return (Record(event=e.BranchChosen(at=now, step=step.id, branch=number)), *_pass_over(others, now))
+                return (Record(event=e.BranchChosen(at=now, step=step.id, branch=number)), *pass_over(others, now))
         return _skip(step, now)
     commands = walk(bundle, state, step.branches[known.branch].steps, now)
     return _ended(step, now) if commands is None else commands
 
 
 def _parallel(bundle: Bundle, state: State, step: Step, known: StepState | None, now: int) -> tuple[Command, ...]:
-    """Every branch goes on by itself; what they ask for starts in the order they are written."""
+    """Every branch goes on by itself; what they ask for starts in the order they are written.
+
+    The facts of one branch at a time: what it decides stands together, and may change what the others ask for.
+    """
     if known is None:
         if _is_skipped(bundle, state, step, now):
             return _skip(step, now)
@@ -272,9 +275,10 @@ def _parallel(bundle: Bundle, state: State, step: Step, known: StepState | None,
     found = [walk(bundle, state, branch.steps, now) for branch in step.branches]
     if all(commands is None for commands in found):
         return _ended(step, now)
-    asked = [command for commands in found for command in commands or ()]
-    facts = [command for command in asked if isinstance(command, Record)]
-    return tuple(facts[:1] or _in_order(state, asked))
+    for commands in found:
+        if commands and isinstance(commands[0], Record):
+            return commands
+    return tuple(_in_order(state, [command for commands in found for command in commands or ()]))
 
 
 def _in_order(state: State, sends: list[Command]) -> list[Command]:

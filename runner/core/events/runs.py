@@ -88,9 +88,9 @@ class RunFinished(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepSkipped(Event):
-    """`why`: when (its condition was no), branch (another one was taken) or person.
+    """`why`: when (its condition was no), branch (its branch was not taken) or person.
 
-    With person, `by`, `reason` and `reference` say who and why.
+    With a person, `by`, `reason` and `reference` say who and why.
     """
 
     why: str
