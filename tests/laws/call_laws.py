@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from runner.core import events as e
+from tests.laws.branch_laws import are_beside
 from tests.laws.register import action_of, law, named
 from tests.laws.story import FORWARD, WRITES, Story, Try
 
@@ -122,14 +123,14 @@ def the_log_knows_every_effect(story: Story) -> Iterator[str]:
 
 @law("I6")
 def unknown_is_never_guessed_away(story: Story) -> Iterator[str]:
-    """In doubt nothing goes forward, nothing is undone over it, and the run does not end."""
+    """In doubt nothing goes forward but other branches, nothing is undone over it, and the run does not end."""
     for doubt in story.doubts:
         path, purpose, _ = doubt.call
         for each in story.tries:
             if not doubt.covers(each.seq):
                 continue
             intent = each.intent
-            if intent.purpose in FORWARD and intent.step != path:
+            if intent.purpose in FORWARD and intent.step != path and not are_beside(story.bundle, intent.step, path):
                 yield f"{named(intent)} went on while {path} was in doubt"
             if intent.call == doubt.call and intent.generation != doubt.generation:
                 yield f"{named(intent)} is a new generation although nobody knows what became of the last"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from runner.core import events as e
+from tests.laws.branch_laws import are_beside
 from tests.laws.flows import NEVER_SUCCEEDS
 from tests.laws.register import law, named
 from tests.laws.story import FORWARD, WRITES, CallName, Story, Try
@@ -43,7 +44,10 @@ def only_what_happened_is_compensated(story: Story) -> Iterator[str]:
 
 @law("I14")
 def newest_start_first(story: Story) -> Iterator[str]:
-    """A compensation starts only when everything newer has had its turn (what is in doubt is another law's, I17)."""
+    """A compensation starts only when everything newer has had its turn (what is in doubt is another law's, I17).
+
+    Branches that are made good at once do not wait for each other.
+    """
     if story.started.continues:
         return
     for first in _first_undos(story):
@@ -51,6 +55,8 @@ def newest_start_first(story: Story) -> Iterator[str]:
         for name, (known, intent) in story.applied.items():
             path = name[0]
             if name[1] != "do" or path == first.intent.step or intent.start_no < mine or known > first.seq:
+                continue
+            if are_beside(story.bundle, first.intent.step, path, at_once=True):
                 continue
             in_doubt = any(d.call[:2] == (path, "do") and d.covers(first.seq) for d in story.doubts)
             if not in_doubt and not _had_its_turn(story, path, first.seq):
@@ -143,6 +149,8 @@ def doubt_is_settled_before_it_is_undone(story: Story) -> Iterator[str]:
             )
             if each.intent.step == path:
                 yield f"{named(each.intent)} undoes a step whose outcome nobody knows"
+            elif are_beside(story.bundle, each.intent.step, path, at_once=True):
+                continue
             elif _newest_start(story, each.intent.step) < start and not let_go:
                 yield f"{named(each.intent)} is older than {path}, which is in doubt"
 
@@ -172,6 +180,8 @@ def a_failed_compensation_halts_where_it_shall(story: Story) -> Iterator[str]:
         for question in story.questions:
             is_older = _newest_start(story, first.intent.step) < _newest_start(story, question.event.step)
             gave_up = question.event.kind in ("compensation_failed", "request")
+            if gave_up and are_beside(story.bundle, first.intent.step, question.event.step, at_once=True):
+                continue
             if is_older and gave_up and question.is_open_at(first.seq):
                 yield f"{named(first.intent)} began although {question.event.step} could not be made good"
 
@@ -273,7 +283,7 @@ def an_error_is_never_a_success(story: Story) -> Iterator[str]:
             if not event.step:
                 yield "the run succeeds although its outputs could not be made"
         elif (
-            isinstance(event, e.StepSkipped | e.RecordFound | e.DraftRecorded)
+            isinstance(event, e.StepSkipped | e.RecordFound | e.DraftRecorded | e.ScopeEnded)
             or (isinstance(event, e.TimerFired) and event.timer == "wait")
             or (isinstance(event, e.HandOffResolved) and event.choice == "go_on")
         ):
@@ -282,7 +292,7 @@ def an_error_is_never_a_success(story: Story) -> Iterator[str]:
             parts = max(t.intent.parts for t in story.calls[event.call])
             done = [n for n, (at, _) in story.applied.items() if n[:2] == event.call[:2] and at <= seq]
             ended[event.step] = ended.get(event.step, False) or len(done) >= parts
-    for step in story.bundle.flow.steps:
+    for step in story.bundle.flow.every_step():
         if not ended.get(step.id):
             yield f"the run succeeds although step {step.id} has not ended well"
 

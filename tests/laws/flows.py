@@ -47,7 +47,8 @@ INPUTS: dict[str, Json] = {
 
 NEVER_SUCCEEDS = (
     "adopts", "always_refused", "bad_condition", "bad_outputs", "bad_wait", "empty_key", "fan_empty", "silent", "unbuildable",
-    "undo_classes", "undo_once", "picky_undo", "halts",
+    "undo_classes", "undo_once", "picky_undo", "halts", "chooses_missing", "branches_undone", "branches_at_once",
+    "branches_halt",
 )  # fmt: skip
 
 

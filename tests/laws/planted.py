@@ -29,7 +29,7 @@ def mistake(name: str, *flows: str) -> Callable[[Plant], Plant]:
     return keep
 
 
-def _before(patch: pytest.MonkeyPatch, place: Any, name: str, change: Callable[..., tuple[Any, Any]]) -> None:
+def before(patch: pytest.MonkeyPatch, place: Any, name: str, change: Callable[..., tuple[Any, Any]]) -> None:
     """The function is called with other arguments: `change` gives (args, kwargs)."""
     right = getattr(place, name)
 
@@ -40,7 +40,7 @@ def _before(patch: pytest.MonkeyPatch, place: Any, name: str, change: Callable[.
     patch.setattr(place, name, wrong)
 
 
-def _after(patch: pytest.MonkeyPatch, place: Any, name: str, change: Callable[..., Any]) -> None:
+def after(patch: pytest.MonkeyPatch, place: Any, name: str, change: Callable[..., Any]) -> None:
     """The function's answer is another: `change(answer, *args, **kwargs)`."""
     right = getattr(place, name)
 
@@ -58,12 +58,12 @@ def resend_once(patch: pytest.MonkeyPatch) -> None:
     def as_keyed(call: Any, action: Any, *rest: Any, **words: Any) -> tuple[Any, Any]:
         return (call, replaced(action, effect="keyed", key_life=10**15), *rest), words
 
-    _before(patch, retry, "_after_unknown", as_keyed)
+    before(patch, retry, "_after_unknown", as_keyed)
 
 
 @mistake("the attempt is part of the key", "keyed_pair")
 def attempt_in_key(patch: pytest.MonkeyPatch) -> None:
-    _after(patch, calls, "next_send", lambda send, *_: replaced(send, key=f"{send.key}{send.attempt}"))
+    after(patch, calls, "next_send", lambda send, *_: replaced(send, key=f"{send.key}{send.attempt}"))
 
 
 @mistake("the request is written anew for each attempt", "keyed_pair")
@@ -71,22 +71,22 @@ def fresh_request(patch: pytest.MonkeyPatch) -> None:
     def wrong(send: Any, *_: Any) -> Any:
         return replaced(send, frozen=None, input={"attempt": send.attempt})
 
-    _after(patch, calls, "next_send", wrong)
+    after(patch, calls, "next_send", wrong)
 
 
 @mistake("a compensation has the key of its step", "keyed_pair")
 def same_key_for_undo(patch: pytest.MonkeyPatch) -> None:
-    _before(patch, calls, "make_key", lambda **words: ((), {**words, "purpose": "do"}))
+    before(patch, calls, "make_key", lambda **words: ((), {**words, "purpose": "do"}))
 
 
 @mistake("a new generation has the old key", "once_pair")
 def old_key(patch: pytest.MonkeyPatch) -> None:
-    _before(patch, calls, "make_key", lambda **words: ((), {**words, "generation": 0}))
+    before(patch, calls, "make_key", lambda **words: ((), {**words, "generation": 0}))
 
 
 @mistake("the parts of a fan-out share a key", "fan_keyed")
 def one_key_for_all_parts(patch: pytest.MonkeyPatch) -> None:
-    _before(patch, calls, "make_key", lambda **words: ((), {**words, "part": 0}))
+    before(patch, calls, "make_key", lambda **words: ((), {**words, "part": 0}))
 
 
 @mistake("after 'it did not' the old generation goes on", "once_pair")
@@ -94,7 +94,7 @@ def no_new_generation(patch: pytest.MonkeyPatch) -> None:
     def wrong(state: Any, plan: Any, part: Any, input_: Any, call: Call) -> tuple[Any, Any]:
         return (state, plan, part, input_, replace(call, renew=False)), {}
 
-    _before(patch, calls, "next_send", wrong)
+    before(patch, calls, "next_send", wrong)
 
 
 @mistake("a retry raises the generation of what may have happened", "picky", "picky_undo")
@@ -109,17 +109,17 @@ def retry_refused(patch: pytest.MonkeyPatch) -> None:
 
 @mistake("the number of tries does not matter", "one_try")
 def endless_tries(patch: pytest.MonkeyPatch) -> None:
-    _after(patch, forward, "policy", lambda policy, *_: replaced(policy, tries=99))
+    after(patch, forward, "policy", lambda policy, *_: replaced(policy, tries=99))
 
 
 @mistake("the author's never_on is not read", "few_tries")
 def never_on_forgotten(patch: pytest.MonkeyPatch) -> None:
-    _after(patch, forward, "policy", lambda policy, *_: replaced(policy, never_on=frozenset()))
+    after(patch, forward, "policy", lambda policy, *_: replaced(policy, never_on=frozenset()))
 
 
 @mistake("the pause a service asks for is not kept", "keyed_pair")
 def no_retry_after(patch: pytest.MonkeyPatch) -> None:
-    _before(patch, retry, "pause_before", lambda call, policy: ((replace(call, retry_after=None), policy), {}))
+    before(patch, retry, "pause_before", lambda call, policy: ((replace(call, retry_after=None), policy), {}))
 
 
 @mistake("a key is used past its life", "short_life")
@@ -132,12 +132,12 @@ def early_lookup(patch: pytest.MonkeyPatch) -> None:
     def wrong(move: Any, call: Call, *_: Any) -> Any:
         return replaced(move, due=call.last_at + 1) if move.word == "wait" else move
 
-    _after(patch, retry, "_look_up_or_ask", wrong)
+    after(patch, retry, "_look_up_or_ask", wrong)
 
 
 @mistake("nothing found after a take-over is sent again", "lookup_pair")
 def take_over_resent(patch: pytest.MonkeyPatch) -> None:
-    _before(
+    before(
         patch,
         retry,
         "_after_not_applied",
@@ -163,7 +163,7 @@ def old_answer(patch: pytest.MonkeyPatch) -> None:
     def wrong(state: State, plan: Any, part: int, input_: Any, call: Call, now: int) -> tuple[Any, Any]:
         return (state, plan, part, input_, replace(call, intended_seq=0), now), {}
 
-    _before(patch, calls, "look_up", wrong)
+    before(patch, calls, "look_up", wrong)
 
 
 @mistake("an unknown outcome is written down as not sent", "keyed_pair")
@@ -172,12 +172,12 @@ def unknown_as_not_sent(patch: pytest.MonkeyPatch) -> None:
         result = "not_sent" if outcome.result == "unknown" else outcome.result
         return (intent, replaced(outcome, result=result), at), {}
 
-    _before(patch, simulated, "outcome_event", wrong)
+    before(patch, simulated, "outcome_event", wrong)
 
 
 @mistake("what a lost engine had sent is written down as not sent", "once_pair")
 def take_over_as_not_sent(patch: pytest.MonkeyPatch) -> None:
-    _before(patch, simulated, "taken_over", lambda *args, **words: (args, {"is_own": True}))
+    before(patch, simulated, "taken_over", lambda *args, **words: (args, {"is_own": True}))
 
 
 @mistake("late evidence overwrites an outcome", "once_pair")
@@ -194,7 +194,7 @@ def evidence_overwrites(patch: pytest.MonkeyPatch) -> None:
 
 @mistake("compensations run oldest first", "keyed_pair")
 def oldest_first(patch: pytest.MonkeyPatch) -> None:
-    _after(patch, closing, "applied_paths", lambda paths, _: paths[::-1])
+    after(patch, closing, "applied_paths", lambda paths, _: paths[::-1])
 
 
 @mistake("a record that was found is compensated", "finds")
@@ -202,7 +202,7 @@ def undo_found(patch: pytest.MonkeyPatch) -> None:
     def wrong(paths: list[str], state: State) -> list[str]:
         return [path for path, step in state.steps.items() if step.status == "found"] + paths
 
-    _after(patch, closing, "applied_paths", wrong)
+    after(patch, closing, "applied_paths", wrong)
 
 
 @mistake("a record that was adopted is cancelled", "adopts")
@@ -216,7 +216,7 @@ def failed_step_left_out(patch: pytest.MonkeyPatch) -> None:
         failure = state.root.failure
         return [path for path in paths if failure is None or path != failure.step]
 
-    _after(patch, closing, "applied_paths", wrong)
+    after(patch, closing, "applied_paths", wrong)
 
 
 @mistake("what is in doubt is undone as if it had happened", "once_pair")
@@ -240,12 +240,12 @@ def if_one_fails_dropped(patch: pytest.MonkeyPatch) -> None:
         on_failure = replaced(bundle.flow.on_failure, if_one_fails="go_on")
         return (replaced(bundle, flow=replaced(bundle.flow, on_failure=on_failure)), *rest), {}
 
-    _before(patch, decide, "compensate", wrong)
+    before(patch, decide, "compensate", wrong)
 
 
 @mistake("a forward call is tried again after forward was closed", "keyed_pair")
 def forward_after_closed(patch: pytest.MonkeyPatch) -> None:
-    _before(patch, closing, "plan_of", lambda *args, **words: (args, {"is_closed": False}))
+    before(patch, closing, "plan_of", lambda *args, **words: (args, {"is_closed": False}))
 
 
 @mistake("compensation begins while a forward call is open", "keyed_pair")
@@ -255,12 +255,12 @@ def begun_too_early(patch: pytest.MonkeyPatch) -> None:
             return (Record(event=e.CompensationBegun(at=now)),)
         return commands
 
-    _after(patch, decide, "_closing", wrong)
+    after(patch, decide, "_closing", wrong)
 
 
 @mistake("a stop undoes all the same", "keyed_pair")
 def stop_undoes(patch: pytest.MonkeyPatch) -> None:
-    _before(patch, decide, "_closed", lambda *args, **words: (args, {**words, "compensate": True}))
+    before(patch, decide, "_closed", lambda *args, **words: (args, {**words, "compensate": True}))
     patch.setattr(State, "stops_here", property(lambda state: state.is_taken_over))
 
 
@@ -270,7 +270,7 @@ def stop_in_doubt(patch: pytest.MonkeyPatch) -> None:
         is_open = any(call.is_open for call in state.calls.values())
         return closing.finish(replace(state, handoffs={}), now) if state.stops_here and not is_open else commands
 
-    _after(patch, decide, "_closing", wrong)
+    after(patch, decide, "_closing", wrong)
 
 
 # --- the run -------------------------------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ def lost_timer(patch: pytest.MonkeyPatch) -> None:
     def wrong(commands: Any, *_: Any) -> Any:
         return tuple(c for c in commands if not (isinstance(c, Record) and isinstance(c.event, e.TimerSet)))
 
-    _after(patch, decide, "decide", wrong)
+    after(patch, decide, "decide", wrong)
 
 
 @mistake("a timer of a call nobody looks at goes on", "finds")
@@ -299,12 +299,12 @@ def take_over_waits(patch: pytest.MonkeyPatch) -> None:
 
 @mistake("a pause does not pause", "keyed_pair")
 def no_pause(patch: pytest.MonkeyPatch) -> None:
-    _before(patch, decide, "decide", lambda bundle, state, now: ((bundle, replace(state, is_paused=False), now), {}))
+    before(patch, decide, "decide", lambda bundle, state, now: ((bundle, replace(state, is_paused=False), now), {}))
 
 
 @mistake("a broken run does not hold its record", "holds")
 def record_not_held(patch: pytest.MonkeyPatch) -> None:
-    _before(patch, decide, "decide", lambda bundle, state, now: ((bundle, replace(state, record=""), now), {}))
+    before(patch, decide, "decide", lambda bundle, state, now: ((bundle, replace(state, record=""), now), {}))
 
 
 @mistake("the record is released before the question is answered", "holds")
@@ -317,7 +317,7 @@ def released_early(patch: pytest.MonkeyPatch) -> None:
         return replace(state, holds_record=False, record="")
 
     patch.setattr(fold, "_READERS", {**fold._READERS, e.RecordReleased: held_once})
-    _after(patch, decide, "decide", wrong)
+    after(patch, decide, "decide", wrong)
 
 
 @mistake("a question nobody needs answered stays open", "asks", "reviews")
@@ -335,7 +335,7 @@ def error_is_skip(patch: pytest.MonkeyPatch) -> None:
     def wrong(command: Any, step: Any, kind: str, summary: str, now: int, **_: Any) -> Any:
         return Record(event=e.StepSkipped(at=now, step=step.id, why="when")) if kind == "evaluation" else command
 
-    _after(patch, forward, "_failed", wrong)
+    after(patch, forward, "_failed", wrong)
 
 
 @mistake("outputs that cannot be made are left out", "bad_outputs")
@@ -343,7 +343,7 @@ def outputs_left_out(patch: pytest.MonkeyPatch) -> None:
     def wrong(commands: Any, bundle: Any, state: State, now: int) -> Any:
         return (Record(event=e.RunFinished(at=now, status="succeeded")),)
 
-    _after(patch, decide, "_succeed", wrong)
+    after(patch, decide, "_succeed", wrong)
 
 
 @mistake("a step that was done is done again", "keyed_pair")

@@ -13,13 +13,21 @@ from runner.language.bundle import Bundle
 
 
 def replay_faults(bundle: Bundle, events: Sequence[e.Event], state: State | None = None) -> Iterator[str]:
-    """Every decision of the log that deciding again does not give."""
+    """Every decision of the log that deciding again does not give. Facts of one decision stand behind each other."""
     state = state or State()
     before: list[Send] = []
+    rest: list[e.Event] = []
     for seq, event in enumerate(events, 1):
+        if rest and event == rest[0]:
+            rest, state = rest[1:], fold(state, event)
+            continue
         if event.kind_of_fact == "decision" and not isinstance(event, e.RunStarted | e.RunHeld):
             commands = decide(bundle, state, event.at)
             before = [command for command in commands if isinstance(command, Send)] or before
+            rest = [command.event for command in commands if isinstance(command, Record)]
+            if rest and event == rest[0]:
+                rest, state = rest[1:], fold(state, event)
+                continue
             if not _is_decided(bundle, state, event, commands, before):
                 yield f"{seq} {type(event).__name__} {event.step}: deciding again gives {_shown(commands)}"
         if not isinstance(event, e.CallIntended):

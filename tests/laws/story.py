@@ -190,6 +190,8 @@ class Story:
         if question.gone:
             return
         question.choice, question.gone, question.answer = event.choice, seq, event
+        if event.choice in ("done", "stands"):
+            self._withdraw(seq, lambda q: q.step == question.event.step and q.purpose == "undo")
         if event.choice == "take_over":
             self.taken_over = self.taken_over or seq
             self._withdraw(seq, lambda q: True)

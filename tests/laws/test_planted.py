@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 
 from runner.engine.simulated import GuardTaken
+from tests.laws import planted_branches
 from tests.laws.flows import corpus
 from tests.laws.planted import MISTAKES
 from tests.laws.play import play
 
 SEEDS = {True: 150, False: 40}
 """How many seeds a flow gets that the mistake names, and any other."""
-FLOOR = 25
+FLOOR = 60
+ROOMS = (planted_branches,)
+"""Rooms that register their mistakes when they are read."""
 
 
 def caught_by(flows: tuple[str, ...]) -> str:
