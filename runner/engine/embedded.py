@@ -21,7 +21,7 @@ from runner.core.fold import fold
 from runner.core.state import State, replace
 from runner.engine.advance import Turn, advance, append_of, columns_of, frozen_request
 from runner.engine.perform import LATEST_START, late_evidence, not_begun, outcome_event, perform, taken_over
-from runner.errors import AmendsError, SequenceConflict, StoreUnwritable
+from runner.errors import AmendsError, SequenceConflict, StoreError, StoreUnwritable
 from runner.language.bundle import Bundle
 from runner.store.artifacts import fit
 from runner.store.facts import (
@@ -164,6 +164,8 @@ class Embedded:
                 await self._drive(run)
             except asyncio.CancelledError:
                 raise
+            except StoreUnwritable as refused:
+                log.error("run %s: what became of a call could not be recorded any more: %s", run, refused)
             except Exception:
                 log.exception("run %s cannot be driven on; it is tried again in %d s", run, AFTER_DEFECT // 1000)
                 asyncio.get_running_loop().call_later(AFTER_DEFECT / 1000, self.wake, run)
@@ -291,7 +293,7 @@ class Embedded:
                 )
             except (SequenceConflict, StoreUnwritable, RecordIsHeld) as refused:
                 held = refused if isinstance(refused, RecordIsHeld) else held
-                await self._begin_again(driven, reported, refused)
+                await self._begin_again(driven, turn, reported, refused)
                 reported = ()
                 continue
             driven.state, driven.columns, driven.told = turn.after, columns, turn.after
@@ -321,33 +323,33 @@ class Embedded:
                 for waiting in self._store.waiting_on_record(event.record):
                     self.wake(waiting)
 
-    async def _begin_again(self, driven: _Driven, reported: tuple[e.Event, ...], refused: Exception | None) -> None:
+    async def _begin_again(
+        self, driven: _Driven, turn: Turn, reported: tuple[e.Event, ...], refused: StoreError | RecordIsHeld
+    ) -> None:
         if isinstance(refused, StoreUnwritable):
             await self._pause(refused)
         await self._report(driven, reported)
         self._read_again(driven)
         if isinstance(refused, StoreUnwritable):
-            await self._disown(driven)
+            await self._disown(driven, turn.intents)
 
-    async def _disown(self, driven: _Driven) -> None:
-        """After a commit that may have been kept all the same: what it intended has not left."""
-        out = {intent.call for intent in driven.calls.values()}
-        unsent = [(name, call) for name, call in driven.state.calls.items() if call.is_open and name not in out]
-        for name, call in unsent:
-            await self._report(driven, (not_begun(name, call, self._now(driven.state)),))
-        if unsent:
-            self._read_again(driven)
+    async def _disown(self, driven: _Driven, intents: Sequence[e.CallIntended]) -> None:
+        """After a commit that may have been kept all the same: what it intended was never begun."""
+        for intent in intents:
+            call = driven.state.calls.get(intent.call)
+            if call is not None and call.is_open and call.attempt == intent.attempt:
+                await self._report(driven, (not_begun(intent.call, call, self._now(driven.state)),))
+                self._read_again(driven)
 
     async def _report(self, driven: _Driven, reported: tuple[e.Event, ...]) -> None:
-        """Writes reports, as often as it takes; an engine that stops leaves the rest to the next one."""
+        """Writes reports, as often as it takes. Raises StoreUnwritable when the engine stops before there is room."""
         for event in reported:
             while True:
                 try:
                     await self._store.report(driven.run, event)
                 except StoreUnwritable as refused:
                     if self._is_stopping:
-                        log.error("run %s: an outcome could not be recorded any more: %s", driven.run, refused)
-                        return
+                        raise
                     await self._pause(refused)
                     continue
                 except AlreadyReported:
@@ -401,7 +403,9 @@ class Embedded:
             end, event = await self._store.carry_out(operation, lambda outcome: outcome_event(intent, outcome, at))
         except StoreUnwritable as refused:
             await self._pause(refused)
-            end, event = driven.end, None
+            self._read_again(driven)
+            await self._disown(driven, (intent,))
+            return
         except AlreadyReported:
             end, event = driven.end, None
         if event is not None and end.seq == driven.state.seq + 1:
@@ -410,7 +414,6 @@ class Embedded:
                 observer(driven.run, (event,), driven.state)
         else:
             self._read_again(driven)
-            await self._disown(driven)
 
     async def _outcomes(self, driven: _Driven) -> tuple[e.Event, ...]:
         """Waits for the next answers and turns them into facts; or for a report of others, which is then read."""
