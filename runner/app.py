@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,7 +30,7 @@ from runner.language.project import Project
 from runner.people.cleanup import start_clean_up
 from runner.people.operations import Order, report_for
 from runner.reading import Reading, database_url
-from runner.secrets import Secrets
+from runner.secrets import LogFilter, Secrets
 from runner.store.artifacts import Artifacts
 from runner.store.facts import AlreadyReported, RunView, Started
 from runner.store.lock import EngineLock
@@ -120,6 +121,13 @@ class ProjectOutside:
             self._pinned[place] = known
         return known
 
+    def keep_out_of_logs(self, until: contextlib.AsyncExitStack) -> None:
+        """Takes every secret out of what this process logs, its libraries' records and tracebacks too."""
+        secrets = LogFilter(self._secrets)
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(secrets)
+            until.callback(handler.removeFilter, secrets)
+
     def secret(self, name: str) -> str:
         """The secret's value, for a connector that is about to send."""
         return self._secrets.value(name)
@@ -139,9 +147,20 @@ class ProjectOutside:
 
 
 def secret_names(project: Project) -> list[str]:
-    """Every secret that connections.yaml names, so that none slips into a text before its first use."""
-    settings = [value for line in project.connections.by_name.values() for value in line.settings.values()]
-    return [str(value["secret"]) for value in settings if isinstance(value, Mapping) and "secret" in value]
+    """Every secret that connections.yaml names, at any depth, so that none slips into a text before its first use."""
+    return list(_secrets_in([line.settings for line in project.connections.by_name.values()]))
+
+
+def _secrets_in(value: Json) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        if list(value) == ["secret"] and isinstance(value["secret"], str):
+            yield value["secret"]
+        else:
+            for part in value.values():
+                yield from _secrets_in(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _secrets_in(part)
 
 
 class Amends(Reading):
@@ -258,6 +277,7 @@ class OwnDriver:
                     "the open runs (`amends runs list`), then `amends db go-on` pauses each and lets the project go on"
                 )
             self._outside = ProjectOutside(self._project, self.store)
+            self._outside.keep_out_of_logs(opened)
             opened.push_async_callback(self._outside.close)
             self.engine = Embedded(self.store, self._outside, self._clock, workers=self._project.settings.runs_at_once)
             self.engine.observers.append(self._observe)

@@ -198,7 +198,7 @@ _CODES = re.compile(
     r"|(?P<escape>\\[\"'\\/])|(?P<entity>&(?:amp|lt|gt|quot|apos|#x?[0-9A-Fa-f]{1,6});)"
 )
 _CODED = re.compile(rf"{_CODES.pattern}|\s+")
-_LAYERS = 3
+_LAYERS = 6
 
 
 def forms_of(value: str) -> tuple[str, ...]:

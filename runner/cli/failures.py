@@ -8,6 +8,7 @@ import gc
 import importlib
 import logging
 import os
+import re
 import tempfile
 import traceback
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ from runner.language.problems import render
 from runner.secrets import Secrets
 
 HEARD = logging.ERROR
+_SECRET = re.compile(r"secret:\s*[\"']?([A-Za-z_][A-Za-z0-9_]*)")
 
 
 def guarded(noun: str, words: Sequence[str], folder: Path | None) -> int:
@@ -88,7 +90,7 @@ def defect(error: BaseException, noun: str, folder: Path | None) -> str:
     text = f"--- {at} amends {noun}\n{''.join(traceback.format_exception(error))}\n"
     with contextlib.suppress(AmendsError):
         secrets = Secrets(folder or Path.cwd())
-        secrets.declare(secrets.known())
+        secrets.declare((*secrets.known(), *_named_secrets(folder or Path.cwd())))
         text = secrets.redact(text)
     for place in ((folder or Path.cwd()) / ".amends", Path(tempfile.gettempdir())):
         file = place / "defects.log"
@@ -103,6 +105,13 @@ def defect(error: BaseException, noun: str, folder: Path | None) -> str:
             f"their log, and the details of the defect stand in {file}"
         )
     return f"amends: a defect in Amends itself ended this command: {plain(error)}"
+
+
+def _named_secrets(folder: Path) -> list[str]:
+    """The names that connections.yaml asks for, read as text: it may be what is broken."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        return _SECRET.findall((folder / "connections.yaml").read_text(encoding="utf-8"))
+    return []
 
 
 class _Short(logging.StreamHandler[Any]):
