@@ -114,6 +114,11 @@ class Ground:
             name = text.split("\n", 1)[0].removeprefix("flow: ")
             (self.folder / "flows" / f"{name}.yaml").write_text(text, encoding="utf-8")
 
+    def connect(self, said: str) -> None:
+        """Adds to the settings of the shop's connection."""
+        lines = self.folder / "connections.yaml"
+        lines.write_text(lines.read_text().replace("allow_private: true", f"allow_private: true, {said}", 1))
+
     def project(self) -> Project:
         return Project.open(self.folder, kinds=kinds())
 
