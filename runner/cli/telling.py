@@ -19,6 +19,8 @@ from runner.store.facts import LogRow
 
 Call = tuple[str, str, int]
 AGAIN = "Tried again."
+NAMED = 4
+"""How many steps of branches that are not taken are named."""
 LOOKS = ("lookup", "find", "undo_lookup")
 BUSY = {"unavailable": "not available", "rate_limited": "too many requests"}
 NOTHING = {"CallRefused": "refused", "CallNotSent": "nothing was sent", "CallUnknown": "no clear answer"}
@@ -33,7 +35,8 @@ _FIRST = re.compile(r"^(.+?)(?:[.;:]\s|[.;:]?$)", re.DOTALL)
 class Line:
     """One line of a timeline. Times are ms since the epoch; `step` is empty for the run as a whole.
 
-    `until` is when a timer fires that is running, `then` what follows; `seq` is the last log entry the line tells of.
+    `until` is when a timer fires that is running, `then` what follows; `seq` is the last log entry the line tells of,
+    `branch` the name of the step's branch in a parallel.
     """
 
     at: int
@@ -41,6 +44,7 @@ class Line:
     step: str
     text: str
     seq: int = 0
+    branch: str = ""
     until: int | None = None
     then: Literal["", "goes on", "is tried again", "is looked up"] = ""
 
@@ -76,6 +80,8 @@ class Teller:
         self.lines: list[Line] = []
         self.asking: dict[Call, Line] = {}
         self._seq = 0
+        self._branches = bundle.flow.branch_names()
+        self._left_out: list[str] = []
         self._intents: dict[Call, e.CallIntended] = {}
         self._trouble: dict[Call, int] = {}
         self._tries: dict[Call, int] = {}
@@ -102,16 +108,17 @@ class Teller:
 
     def say(self, event: e.Event, sign: Sign, text: str) -> int:
         """A new line; its place."""
-        self.lines.append(Line(at=event.at, sign=sign, step=event.step, text=text, seq=self._seq))
+        branch = self._branches.get(event.step, "")
+        self.lines.append(Line(at=event.at, sign=sign, step=event.step, text=text, seq=self._seq, branch=branch))
         return len(self.lines) - 1
 
     def _change(self, place: int, **changes: Any) -> None:
         self.lines[place] = replace(self.lines[place], seq=self._seq, **changes)
 
     def _trouble_above(self, step: str) -> int | None:
-        """The place of the last line, if it tells of a call of this step that brought nothing."""
-        place = len(self.lines) - 1
-        return place if place in self._trouble.values() and self.lines[place].step == step else None
+        """The place of the step's last line, if it tells of a call that brought nothing."""
+        place = next((at for at in range(len(self.lines) - 1, -1, -1) if self.lines[at].step == step), -1)
+        return place if place in self._trouble.values() else None
 
     def about(self, event: e.CallEvent) -> str:
         """The call of an event in words; a part of several is numbered."""
@@ -139,7 +146,10 @@ class Teller:
             self._change(place, text=f"{self.lines[place].text} {AGAIN}", until=None, then="")
         elif event.purpose not in LOOKS:
             text = f"{self.about(event)} …"
-            self.asking[event.call] = Line(at=event.at, sign="wait", step=event.step, text=text, seq=self._seq)
+            branch = self._branches.get(event.step, "")
+            self.asking[event.call] = Line(
+                at=event.at, sign="wait", step=event.step, text=text, seq=self._seq, branch=branch
+            )
 
     def troubled(self, event: e.CallRefused | e.CallNotSent | e.CallUnknown) -> None:
         """An attempt brought nothing: one line for all of them in a row."""
@@ -199,8 +209,27 @@ class Teller:
             self.say(event, sign, f"{sentence(f'Failed: {event.summary}')}{goes_on}")
 
     def skipped(self, event: e.StepSkipped) -> None:
-        if event.why != "person":  # a person's answer is told as an answer
-            self.say(event, "note", "Left out: its condition said no.")
+        if event.why != "branch":
+            self._left_out = []
+        if event.why == "when":  # a person's answer is told as an answer
+            is_choose = self.bundle.steps[event.step].verb == "choose"
+            self.say(event, "note", f"Left out: {'no condition said yes' if is_choose else 'its condition said no'}.")
+        elif self._left_out:
+            self._left_out.append(event.step)
+            chosen, *steps = self._left_out
+            rest = f" and {len(steps) - NAMED} more" if len(steps) > NAMED else ""
+            self._change(len(self.lines) - 1, text=f"{chosen} Left out: {', '.join(steps[:NAMED])}{rest}.")
+
+    def chosen(self, event: e.BranchChosen) -> None:
+        """The branch that is taken, in the words of its condition; the steps of the others follow on the same line."""
+        when = self.bundle.steps[event.step].branches[event.branch].when
+        words = plain(when).removeprefix("${{").removesuffix("}}").strip() if when else "otherwise"
+        self._left_out = [f"Chosen: {words}."]
+        self.say(event, "note", self._left_out[0])
+
+    def scope_started(self, event: e.ScopeStarted) -> None:
+        names = ", ".join(branch.name for branch in self.bundle.steps[event.step].branches)
+        self.say(event, "note", f"At once: {names}.")
 
     def drafted(self, event: e.DraftRecorded) -> None:
         self.say(event, "note", f"{action_title(self.bundle.actions, event.action)}: written down, not sent.")
@@ -301,6 +330,7 @@ _TOLD: Mapping[type[e.Event], Callable[[Teller, Any], None]] = {
     e.StepFailed: Teller.failed, e.StepSkipped: Teller.skipped, e.DraftRecorded: Teller.drafted,
     e.TimerSet: Teller.timer_set, e.TimerFired: Teller.timer_fired, e.HandedOff: Teller.handed_off,
     e.CompensationFailed: Teller.undo_failed, e.CompensationSkipped: Teller.undo_skipped, e.RunHeld: Teller.held,
-    e.StopRequested: Teller.stop_asked, e.HandOffResolved: Teller.resolved,
+    e.StopRequested: Teller.stop_asked, e.HandOffResolved: Teller.resolved, e.BranchChosen: Teller.chosen,
+    e.ScopeStarted: Teller.scope_started,
 }  # fmt: skip
 """Facts that change other lines, or are told by what was before. What stands nowhere here is for machines."""

@@ -22,6 +22,8 @@ from runner.store.facts import EffectView, RunView
 LABEL = 23
 NARROW = 80
 STEP = 14
+TOLD = ("seq", "sign", "step", "branch", "text")
+"""The fields of a timeline's line that machines get, beside its time."""
 ENDED_WELL = ("succeeded", "drafted")
 
 
@@ -142,8 +144,9 @@ def timeline(story: Story, out: Console, *, ahead: bool = False) -> RenderableTy
     clock = Clock(story)
     lines = [(clock.time(line.at), line.sign, line.step, clock.text(line)) for line in (*story.lines, *story.asking)]
     if ahead:
-        todo = [] if story.state.root.closed else story.bundle.flow.every_step()
-        lines += [("", "note", s.id, _what(story.bundle, s)) for s in todo if s.id not in story.state.steps]
+        todo = [] if story.state.root.closed else _to_come(story.bundle.flow.steps, story.state)
+        names = story.bundle.flow.branch_names()
+        lines += [("", "note", s.id, _tagged(names.get(s.id, ""), _what(story.bundle, s))) for s in todo]
         lines = lines[-max(out.height - 3, 5) :]
     longest = min(max((len(step) for _, _, step, _ in lines), default=0), STEP)
     table = page.grid((clock.width, 1, longest, None))
@@ -153,8 +156,28 @@ def timeline(story: Story, out: Console, *, ahead: bool = False) -> RenderableTy
     return table
 
 
+def _to_come(steps: tuple[Step, ...], state: State) -> Iterator[Step]:
+    """The steps that have not begun; what stands in a choose only when it is known which way it goes."""
+    for step in steps:
+        if step.id not in state.steps:
+            yield step
+        if step.verb != "choose" or step.id in state.steps:
+            for branch in step.branches:
+                yield from _to_come(branch.steps, state)
+
+
+def _tagged(branch: str, text: str) -> str:
+    return f"[{branch}] {text}" if branch else text
+
+
 def _what(bundle: Bundle, step: Step) -> str:
-    other = {"wait": "Waits", "hand_off": "Hands over to a person"}
+    names = ", ".join(branch.name for branch in step.branches)
+    other = {
+        "wait": "Waits",
+        "hand_off": "Hands over to a person",
+        "choose": "Chooses how to go on",
+        "parallel": f"At once: {names}",
+    }
     return action_title(bundle.actions, step.action) if step.action else other.get(step.verb, step.verb)
 
 
@@ -177,7 +200,8 @@ class Clock:
 
     def text(self, line: Line) -> str:
         """A line's text, with what follows when a running timer fires."""
-        return line.text if line.until is None else f"{line.text} It {line.then} at {self.time(line.until)}."
+        text = line.text if line.until is None else f"{line.text} It {line.then} at {self.time(line.until)}."
+        return _tagged(line.branch, text)
 
 
 # --- effects ---------------------------------------------------------------------------------------------------------
@@ -326,8 +350,7 @@ def as_json(story: Story) -> dict[str, Json]:
         **view_json(story.view, story.zone),
         "outputs": dict(story.state.outputs),
         "timeline": [
-            {"at": iso(line.at, story.zone), "seq": line.seq, "sign": line.sign, "step": line.step, "text": line.text}
-            for line in story.lines
+            {"at": iso(line.at, story.zone), **{name: getattr(line, name) for name in TOLD}} for line in story.lines
         ],
         "effects": [{**asdict(effect), "became": became(story, effect)} for effect in story.effects],
         "unknown": story.unknown,

@@ -146,6 +146,15 @@ class Flow:
         """All steps, nested ones included, in the order they are written."""
         yield from _walk(self.steps)
 
+    def branch_names(self) -> dict[str, str]:
+        """For each step inside a parallel: the name of its branch, an inner one's behind a slash."""
+        found: dict[str, str] = {}
+        for parallel in self.every_step():
+            for branch in parallel.branches if parallel.verb == "parallel" else ():
+                for step in _walk(branch.steps):
+                    found[step.id] = f"{found[step.id]}/{branch.name}" if step.id in found else branch.name
+        return found
+
     def lanes(self) -> dict[str, dict[str, int]]:
         """For each step inside a parallel that compensates at once: which branch of it (by the parallel's id)."""
         found: dict[str, dict[str, int]] = {}

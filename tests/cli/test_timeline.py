@@ -62,6 +62,57 @@ steps:
 """
 REVIEW = SMALL.replace("steps:", "on_failure: review\nsteps:", 1)
 WHO = {"name": "Ben"}
+BRANCHES = """\
+flow: small
+title: An order is looked at, written down and told
+owner: team:depot
+mode: live
+run_key: ${{ trigger.id }}
+inputs: { amount: integer }
+steps:
+  - id: size
+    choose:
+      - when: ${{ inputs.amount > 100000 }}
+        steps:
+          - id: big
+            hand_off: person:me
+      - when: ${{ inputs.amount > 1000 }}
+        steps:
+          - id: check
+            read: billing.get_plan
+            with: { code: basic }
+      - steps:
+          - { id: nap, wait: 1 min }
+          - { id: look, hand_off: person:me }
+          - { id: again, hand_off: person:me }
+          - { id: once_more, hand_off: person:me }
+  - id: both
+    parallel:
+      stock:
+        - id: hold
+          do: tasks.create
+          with: { title: Hold it }
+          compensate: cancel
+        - id: rest
+          choose:
+            - when: ${{ inputs.amount < 0 }}
+              steps: [{ id: never, wait: 1 min }]
+      score:
+        - id: ask
+          do: tasks.create
+          with: { title: Ask about it }
+          compensate: cancel
+        - id: tell
+          do: mail.send
+          with: { to: ben@customer.test, subject: Hello, text: Hello }
+          unattended: He asked for it.
+          accept_order: It harms nobody.
+          compensate: { none: A mail stays. }
+  - id: last
+    do: tasks.create
+    with: { title: Pack it }
+    compensate: { none: It harms nobody. }
+"""
 
 
 def me(action: str, **words: str) -> Order:
@@ -74,6 +125,11 @@ def small(text: str = SMALL, **words: object) -> Play:
 
 def demo(**words: object) -> Play:
     return Play(bundle=bundle_of(), **words).run()  # type: ignore[arg-type]
+
+
+def branches(amount: int = 5_000, **words: object) -> Play:
+    bundle = bundle_of(BRANCHES)
+    return Play(bundle=bundle, inputs={"amount": amount}, **words).run()  # type: ignore[arg-type]
 
 
 DECLINED = {("paid", "do"): [refused("The card was declined.")]}
@@ -126,6 +182,9 @@ PLAYS: dict[str, Callable[[], Play]] = {
         REVIEW, script={("pick_up", "do"): [refused("No driver is free.")]},
         orders=[me("go_on"), me("skip", reason="The customer comes by.")],
     ),
+    "branches": branches,
+    "branches_fail": lambda: branches(script={("hold", "do"): [refused("There is none left.")]}),
+    "branches_in_doubt": lambda: branches(script={("tell", "do"): [unknown()], ("ask", "do"): [BUSY]}),
     "japanese": lambda: demo(
         inputs={**INPUTS, "name": "佐藤 綾", "email": "aya@customer.test"},
         script={("paid", "do"): [refused("カードが拒否されました。別のカードでもう一度お試しください。")]},
@@ -203,6 +262,45 @@ Run 260829-k3x9m2qa waiting
                 ·  pick_up  Makes a to-do for one of us
 """,
 }
+
+
+AHEAD = [
+    ("hold", "do", """\
+Run 260829-k3x9m2qa running
+10:40:00  ·  size   Chosen: inputs.amount > 1000. Left out: big, nap, look, again and 1 more.
+10:40:00  ✓  check  Reads a plan with its price: read.
+10:40:00  ·  both   At once: stock, score.
+10:40:00  …  hold   [stock] Makes a to-do for one of us …
+          ·  rest   [stock] Chooses how to go on
+          ·  ask    [score] Makes a to-do for one of us
+          ·  tell   [score] Sends a mail
+          ·  last   Makes a to-do for one of us
+"""),
+    ("check", "read", """\
+Run 260829-k3x9m2qa running
+10:40:00  ·  size   Chosen: inputs.amount > 1000. Left out: big, nap, look, again and 1 more.
+10:40:00  …  check  Reads a plan with its price …
+          ·  both   At once: stock, score
+          ·  hold   [stock] Makes a to-do for one of us
+          ·  rest   [stock] Chooses how to go on
+          ·  ask    [score] Makes a to-do for one of us
+          ·  tell   [score] Sends a mail
+          ·  last   Makes a to-do for one of us
+"""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("step", "purpose", "page_"), AHEAD)
+def test_branches_while_they_go(step: str, purpose: str, page_: str) -> None:
+    play = PLAYS["branches"]()
+    place = next(
+        row.seq for row in play.rows if isinstance(row.event, e.CallIntended) and row.event.call == (step, purpose, 0)
+    )
+    story, out = until(play, place), console()
+    out.width = 100
+    page.show(under_way(story, out), out=out)
+    out.file.flush()
+    assert out.file.buffer.getvalue().decode() == page_  # type: ignore[attr-defined]
 
 
 def asking() -> Story:
