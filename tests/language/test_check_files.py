@@ -14,7 +14,7 @@ BAD = Path(__file__).parent / "bad"
 FILES = sorted(BAD.glob("*.yaml"))
 CODES = {
     *(f"FL00{number}" for number in range(1, 9)),
-    *(f"FL10{number}" for number in range(1, 6)),
+    *(f"FL10{number}" for number in range(1, 7)),
     *(f"FL20{number}" for number in range(1, 10)),
     "FL301",
     "FL401",
@@ -44,9 +44,11 @@ FIXES: dict[str, list[tuple[str, str]]] = {
     "fl101_unknown_input": [("emial", "email")],
     "fl102_may_be_skipped": [("steps.plan.label }}", "steps.plan.label | default('none') }}")],
     "fl102_not_yet_run": [("steps.plan.label", "inputs.name")],
+    "fl102_outcome_beside": [(" and outcome.hold == 'done'", "")],
     "fl103_no_condition": [("inputs.name }}", "inputs.name == 'x' }}")],
     "fl104_text_and_number": [('"3"', "3")],
     "fl105_one_id_twice": [("code: pro }\n  - id: plan", "code: pro }\n  - id: again")],
+    "fl106_never_taken": [("      - steps: [{ id: nap, wait: 1 min }]\n", "")],
     "fl201_read_that_writes": [("read: tasks.create", "do: tasks.create\n    compensate: cancel")],
     "fl202_no_compensation": [("{ title: Call }", "{ title: Call }\n    compensate: cancel")],
     "fl203_nobody_asked": [

@@ -148,10 +148,13 @@ def find_in_use(context: Context, text: Text, use: NameUse) -> Iterator[Problem]
 
 
 def _too_early(context: Context, text: Text, use: NameUse) -> Iterator[Problem]:
-    wanted = context.by_id.get(use.path[1]) if use.path[0] == "steps" and len(use.path) > 1 else None
+    wanted = context.by_id.get(use.path[1]) if use.path[0] in ("steps", "outcome") and len(use.path) > 1 else None
     if wanted is None:
         return
-    what, hint = _why_too_early(context, text, use, wanted)
+    if use.path[0] == "steps":
+        what, hint = _why_too_early(context, text, use, wanted)
+    else:
+        what, hint = _why_no_outcome(text, use, wanted)
     if what:
         yield _at_part(context, text, use, 1, "FL102", what, hint)
 
@@ -177,6 +180,13 @@ def _why_too_early(context: Context, text: Text, use: NameUse, wanted: Placed) -
     why = _why_uncertain(text, wanted, use.path)
     guard = f"or put it behind when: ${{{{ outcome.{name} == 'done' }}}}"
     return (f'step "{name}" {why}', f"write {'.'.join(use.path)} | default(…), {guard}") if why else ("", "")
+
+
+def _why_no_outcome(text: Text, use: NameUse, wanted: Placed) -> tuple[str, str]:
+    """Whatever stands above has an outcome, skipped or not; the branch beside goes at its own pace and has none yet."""
+    if text.reach != "step" or text.placed is None or use.guarded or wanted.step.id in text.placed.earlier:
+        return "", ""
+    return f'nothing has become of step "{wanted.step.id}" yet here', "use a step above this one"
 
 
 def _why_uncertain(text: Text, wanted: Placed, path: tuple[str, ...]) -> str:

@@ -1,4 +1,4 @@
-"""Steps have one id each (FL105), inputs a known type (FL006), and people can be reached (FL301)."""
+"""Steps have one id each (FL105), a branch can be reached (FL106), inputs are of a type (FL006), people too (FL301)."""
 
 from __future__ import annotations
 
@@ -21,6 +21,18 @@ def find_twins(context: Context) -> Iterator[Problem]:
         if first is not placed:
             what = f'the id "{placed.step.id}" is taken by the step on line {first.step.line}'
             yield context.source.problem("FL105", (*placed.path, "id"), what, "every step of a flow has its own")
+
+
+@rule("FL106")
+def find_dead_branches(context: Context) -> Iterator[Problem]:
+    """Branches of a choose behind its otherwise: none of them is ever taken."""
+    for placed in context.placed:
+        branches = placed.step.branches if placed.step.verb == "choose" else ()
+        otherwise = next((number for number, branch in enumerate(branches) if branch.when is None), len(branches))
+        for number in range(otherwise + 1, len(branches)):
+            what = "this branch is never taken: it stands behind the one without when, which takes all that is left"
+            path = (*placed.path, "choose", number)
+            yield context.source.problem("FL106", path, what, "put the branch without when last, or give it a when")
 
 
 @rule("FL006")
