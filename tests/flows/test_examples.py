@@ -10,7 +10,7 @@ import pytest
 from runner.app import Amends
 from runner.core.state import State
 from tests.flows.stage import FLOWS, Stage, copy_flows, project_of, staged
-from tests.support.says import DROP_AFTER, refused
+from tests.support.says import DROP_AFTER, late, refused
 from tests.support.smtp_service import SmtpScript
 
 SETTINGS = {"amends.yaml", "people.yaml", "connections.yaml"}
@@ -25,6 +25,9 @@ REFUND = {
     "amount": 3000,
     "reason": "broken\non arrival",
 }
+INTAKE = {
+    "number": "00123", "sku": "cup", "quantity": 3, "amount": 60_000, "name": "Kato", "email": "kato@customer.test",
+}  # fmt: skip
 ORDER = {"number": "00123", "sku": "cup", "quantity": 3}
 SUPPLIER = {"name": " Ito Tea ", "tax_number": "0012", "email": "ito@tea.test", "newsletter": True}
 
@@ -46,6 +49,7 @@ def state_of(stage: Stage, run: str) -> State:
 def test_every_example_is_tried_here() -> None:
     assert [*EXAMPLES] == [
         "invoice_reminder",
+        "order_intake",
         "refund_request",
         "signup_to_paid",
         "stock_order",
@@ -158,6 +162,62 @@ def test_a_customer_who_cannot_be_told_leaves_the_refund_to_a_person(stage: Stag
     note = stage.shop.world.record("/orders/order-7")
     assert note is not None
     assert note["note"].startswith("The refund is in doubt, ")
+
+
+# --- order_intake --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("amount", "called"), [(60_000, True), (4_000, False)], ids=["larger", "small"])
+def test_the_amount_decides_and_stock_and_customer_go_at_once(stage: Stage, amount: int, called: bool) -> None:
+    stage.shop.world.put("/items/cup", {"label": "Cup", "left": 10})
+    run = stage.run("order_intake", {**INTAKE, "amount": amount})
+    state = state_of(stage, run.run)
+    assert run.status == "succeeded"
+    assert stage.subjects() == (["Please call Kato about order 00123"] if called else [])
+    assert sorted(stage.made("/")) == ["POST /accounts", "POST /orders", "POST /reservations", "POST /subscriptions"]
+    assert state.outputs == {"order": "orders-1", "account": "accounts-1", "called": called}
+    assert state.steps["counted"].outcome == ("skipped" if called else "done")
+
+
+def test_a_large_order_waits_for_finance_before_anything_else(stage: Stage) -> None:
+    run = stage.run("order_intake", {**INTAKE, "amount": 600_000})
+    assert (run.status, run.needs, stage.made("/")) == ("needs_person", "team:finance", [])
+
+
+def test_an_order_that_is_refused_is_taken_back_in_both_branches(stage: Stage) -> None:
+    stage.shop.world.put("/items/cup", {"label": "Cup", "left": 10})
+    stage.shop.script("POST /orders", refused(422, "orders are closed"))
+    run = stage.run("order_intake", INTAKE)
+    assert run.status == "compensated"
+    assert sorted(stage.made("/")[3:]) == ["PATCH /accounts/accounts-1", "POST /reservations/reservations-1/free"]
+    account = stage.shop.world.record("/accounts/accounts-1")
+    assert account is not None
+    assert account["flag"] == "orders are closed"
+    assert stage.subjects()[1:] == ["Order 00123 fell through"]
+
+
+def test_stock_that_is_refused_waits_for_the_account_that_is_being_made(stage: Stage) -> None:
+    """Its answer comes after forward was closed: the account is flagged all the same, and nothing more is begun."""
+    stage.shop.script("POST /reservations", refused(409, "there are too few"))
+    stage.shop.script("POST /accounts", late(400))
+    run = stage.run("order_intake", {**INTAKE, "amount": 4_000})
+    assert (run.status, run.summary) == ("compensated", "there are too few")
+    assert stage.made("/") == ["POST /accounts", "PATCH /accounts/accounts-1"]
+
+
+def test_two_lost_answers_at_once_are_both_settled(stage: Stage) -> None:
+    stage.shop.world.put("/items/cup", {"label": "Cup", "left": 10})
+    stage.shop.script("POST /reservations", DROP_AFTER)
+    stage.shop.script("POST /accounts", DROP_AFTER)
+    assert stage.run("order_intake", INTAKE).status == "succeeded"
+    assert (stage.made("/reservations"), stage.made("/accounts")) == (["POST /reservations"], ["POST /accounts"])
+
+
+def test_a_customer_we_know_is_never_flagged(stage: Stage) -> None:
+    stage.shop.world.put("/accounts/a-1", {"email": "kato@customer.test"})
+    stage.shop.script("POST /orders", refused(422))
+    assert stage.run("order_intake", INTAKE).status == "compensated"
+    assert sorted(stage.made("/")) == ["POST /reservations", "POST /reservations/reservations-1/free"]
 
 
 # --- stock_order ---------------------------------------------------------------------------------------------------
