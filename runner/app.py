@@ -40,6 +40,8 @@ PATIENCE = 600_000
 """ms that `follow` waits for a timer before it lets go."""
 LOCK_PATIENCE = 10.0
 """Seconds that a command waits for a process that holds the engine and does not answer."""
+LONGEST_CALL = 60.0
+"""Seconds that a command which is done waits for the calls of other runs: cut off they would be unknown."""
 HELLO = 2.0
 """Seconds that process may take to say that it is there."""
 MOST_BUNDLES = 200
@@ -261,7 +263,7 @@ class OwnDriver:
     @contextlib.asynccontextmanager
     async def running(self, *, settles: bool = True) -> AsyncIterator[None]:
         """The engine, its store and its listener, from the lock to its release. `settles`: not before those who watch
-        a run from another process have seen it rest.
+        a run from another process have seen it rest, and calls of other runs that are out have their answer.
 
         Raises StoreError for a database that was put back from a copy: a person must look first.
         """
@@ -289,6 +291,8 @@ class OwnDriver:
             yield
             if settles:
                 await listener.settle()
+                await listener.close()
+                await self.engine.stop(grace=LONGEST_CALL)
 
     def _observe(self, run: str, events: Sequence[e.Event], state: State) -> None:
         for tell in self._turns.get(run, []):

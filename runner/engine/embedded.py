@@ -39,6 +39,7 @@ SHORTEST_SLEEP = 0.02
 BUSY_SLEEP = 0.25
 """Seconds until the timers are looked at again when all that is due is being driven already."""
 LONGEST_SLEEP = 30.0
+GRACE = 5.0
 AFTER_DEFECT = 30_000
 AFTER_FAULT = 1.0
 """Seconds before a write, or the reading of the timers, is tried again."""
@@ -120,11 +121,12 @@ class Embedded:
         self._background = [asyncio.create_task(self._work()) for _ in range(self._workers)]
         self._background.append(asyncio.create_task(self._watch_timers()))
 
-    async def stop(self, grace: float = 5.0) -> None:
-        """No new call; open ones get `grace` seconds to answer, then are recorded as unknown."""
+    async def stop(self, grace: float | None = None) -> None:
+        """No new call; open ones get `grace` seconds (default: GRACE) to answer, then are recorded as unknown."""
         self._is_stopping = True
         if self._driving:
-            _, late = await asyncio.wait([asyncio.create_task(self.rest(run)) for run in self._driving], timeout=grace)
+            resting = [asyncio.create_task(self.rest(run)) for run in self._driving]
+            _, late = await asyncio.wait(resting, timeout=GRACE if grace is None else grace)
             for waiter in late:
                 waiter.cancel()
         for worker in self._background:
