@@ -4,10 +4,28 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runner.store.facts import RunFilter
-from tests.cases.ground import flow, intents, opened
-from tests.support.says import failing, refused
+import pytest
 
+from runner.store.facts import RunFilter
+from tests.cases.ground import flow, intents, opened, until
+from tests.cases.processes import dying
+from tests.support.says import failing, refused
+from tests.support.smtp_service import SmtpScript
+
+LETTER = flow(
+    "letter",
+    """  - id: letter
+    do: mail.send
+    with: { to: aya@acme.example, subject: Hello, text: Hello }
+    unattended: It only says hello.
+    accept_order: It may go first.
+    compensate: { none: It only says hello. }
+  - id: after
+    do: shop.log
+    with: { note: "${{ steps.letter.message_id }}" }
+    compensate: { none: It only counts. }
+""",
+)
 FIVE = flow(
     "five",
     """  - { id: plan, read: shop.plan, with: { code: pro } }
@@ -31,6 +49,42 @@ FIVE = flow(
     on_failure="review",
     outputs='{ ticket: "${{ steps.ticket.id }}" }',
 )
+
+
+@pytest.mark.slow
+@pytest.mark.crash
+@pytest.mark.parametrize(
+    ("point", "sent"),
+    [
+        ("before commit CallIntended letter do", 0),
+        ("after commit CallIntended letter do", 0),
+        ("during call send do aya", 1),
+        ("after call send do aya", 1),
+        ("after commit CallIntended after do", 1),
+    ],
+)
+async def test_a1_no_second_letter_that_nobody_asked_for(tmp_path: Path, point: str, sent: int) -> None:
+    script = SmtpScript(after_dot=["delay 150"]) if point.startswith("during") else None
+    async with opened(tmp_path, LETTER, script=script) as ground:
+        assert await dying(ground.folder, "letter", "k1", point) == -9, (ground.folder / "trace").read_text()
+        if "call" in point:
+            await until(lambda: len(ground.post.mails) == sent)
+        was_in_doubt = point.startswith("after commit CallIntended letter") or "call" in point
+        for _ in range(2):
+            async with ground.engine() as engine:
+                view = await engine.run("letter", "k1", name="Aya")
+                assert view.status == ("needs_person" if was_in_doubt else "succeeded")
+                if was_in_doubt:
+                    assert len(ground.post.mails) == sent, "a start of the engine sends nothing that may have gone out"
+        async with ground.engine() as engine:
+            (view,) = engine.store.runs(RunFilter())
+            if was_in_doubt:
+                given = {"output": {"message_id": ground.post.mails[0].message_id}} if sent else {}
+                last = await engine.order(view.run, "happened" if sent else "did_not", **given)
+                assert last.status == "succeeded"
+            engine.holds(view.run)
+        assert len(ground.post.mails) == 1
+        assert ground.effects() == ["/log"]
 
 
 async def test_a2_a_503_at_step_four_is_tried_again_there_and_nowhere_else(tmp_path: Path) -> None:

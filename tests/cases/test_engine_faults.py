@@ -63,6 +63,11 @@ LETTERS = flow(
 BEARER = "auth: { bearer: token }\n"
 
 
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "AFTER_FAULT", 0.05)
+
+
 # --- services, secrets, connections --------------------------------------------------------------------------------
 
 
@@ -195,6 +200,42 @@ async def test_one_run_that_cannot_be_read_stops_no_other(
             engine.holds(bad)
 
 
+@pytest.mark.parametrize("later", range(4))
+async def test_an_engine_that_is_stopped_as_an_alarm_comes_stops(tmp_path: Path, later: int) -> None:
+    async with opened(tmp_path, OWN) as ground, ground.engine() as engine:
+        own = engine.driver.engine
+        await asyncio.sleep(0.01)
+        own._alarm.set()
+        for _ in range(later):
+            await asyncio.sleep(0)
+        await asyncio.wait_for(own.stop(), 3)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("nth", range(1, 5))
+async def test_a_commit_in_doubt_repeats_no_call_and_leaves_none_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nth: int
+) -> None:
+    """The nth commit is kept, and an error is answered all the same."""
+    async with opened(tmp_path, OWN) as ground, ground.engine() as engine:
+        append, met = engine.store.append, 0
+
+        async def appending(what: Any) -> Any:
+            nonlocal met
+            told = await append(what)
+            met += 1
+            if met == nth:
+                raise StoreUnwritable("a planted error")
+            return told
+
+        monkeypatch.setattr(engine.store, "append", appending)
+        run = await engine.start("own", "k1", name="Aya")
+        await engine.until(run, "succeeded")
+        assert met >= 4
+        assert ground.effects() == ["/deal", "/log"]
+        engine.holds(run)
+
+
 # --- the disk ------------------------------------------------------------------------------------------------------
 
 
@@ -224,11 +265,6 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
         pytest.skip("this user may not mount a small disk")
     yield Disk(place)
     subprocess.run(["umount", str(place)], check=True)
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "AFTER_FAULT", 0.05)
 
 
 @pytest.mark.usefixtures("quick")

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from runner.app import Amends, FarDriver
+from runner.engine import embedded
 from runner.engine.handover import ask
 from runner.engine.starting import Wish
 from runner.errors import AmendsError, EngineBusy, InputsInvalid, NotFound, NotPossible, RunKeyConflict
 from runner.people.operations import Order
-from tests.cases.ground import ME, connector, flow, opened, until
+from tests.cases.ground import ME, connector, flow, kinds_of, opened, until
 from tests.cases.processes import amends, serving
 from tests.support.says import late, refused
 
@@ -158,3 +159,20 @@ async def test_a_flow_and_a_connection_that_are_new_are_known_to_the_engine_that
         declared.write_text(declared.read_text().replace("post: /reserve", "post: /reservations"))
         assert (await engine.run("trip", "k3", name="Aya")).status == "succeeded"
         assert ground.effects() == ["/reserve", "/ticket"] * 2 + ["/reservations", "/ticket"]
+
+
+async def test_a_command_that_is_done_cuts_off_no_call_of_another_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "GRACE", 0.05)
+    async with opened(tmp_path, TRIP, text=connector(limit=3_000)) as ground:
+        ground.shop.script("POST /reserve", late(700))
+        async with ground.engine() as engine:
+            other = await engine.start("trip", "k1", name="Aya")
+            await until(lambda: ground.asked("/reserve") == 1)
+            assert (await engine.run("trip", "k2", name="Tom")).status == "succeeded"
+        async with ground.engine() as engine:
+            assert (await engine.rest(other)).status == "succeeded"
+            assert "CallUnknown" not in kinds_of(engine.events(other))
+            engine.holds(other)
+        assert ground.asked("/reserve") == 2
