@@ -49,7 +49,7 @@ HOMES = {
     "httpx": ("connectors",),
     "httpx_aiohttp": ("connectors",),
     "jinja2": ("runner.language.expressions", "runner.language.templates", "runner.web"),
-    "jsonschema": ("runner.language.types",),
+    "jsonschema": ("runner.language.schemas",),
     "markdown_it": ("runner.language.templates",),
     "pydantic": ("runner.language", "runner.settings", "connectors", "runner.triggers", "runner.web"),
     "pydantic_core": ("runner.language", "runner.settings", "connectors"),

@@ -12,7 +12,7 @@ from runner.core import events as e
 from runner.errors import EvaluationError, InputsInvalid, NotPossible
 from runner.language.bundle import Bundle
 from runner.language.expressions import evaluate
-from runner.language.types import read_inputs
+from runner.language.schemas import read_inputs
 from runner.store.facts import NewRun, Started, Store
 
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
@@ -45,7 +45,7 @@ async def start_run(store: Store, bundle: Bundle, wish: Wish, *, now: int) -> tu
     Raises InputsInvalid, NotPossible, RunKeyConflict.
     """
     run = new_run_id(now)
-    inputs = read_inputs(bundle.flow.inputs, wish.given, zone=bundle.zone)
+    inputs = read_inputs(bundle.flow.inputs, wish.given, zone=bundle.zone, schema=bundle.flow.schema)
     trigger: dict[str, Json] = {"id": wish.key or run, "at": iso(now)}
     if wish.starter:
         trigger["by"] = wish.starter

@@ -1,7 +1,8 @@
 """What a run pins: the flow, its templates and what its connectors say of their actions, by one digest.
 
 Editing a file never changes a run under way: a run is decided by its bundle alone. A bundle is a set of named texts
-(`flow:signup`, `template:welcome.md`, `connector:billing`, `actions:mail`, `project`), stored once per digest.
+(`flow:signup`, `schema:schemas/signup.json`, `template:welcome.md`, `connector:billing`, `actions:mail`, `project`),
+stored once per digest.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from runner.errors import InvalidFlow, StoreCorrupt
 from runner.language.facts import ProjectFacts
 from runner.language.flow import Flow, Step
 from runner.language.load import load_flow
+from runner.language.source import ReadFile
 
 KEPT = 256
 
@@ -52,7 +54,7 @@ class Bundle:
 
 def assemble(flow_text: str, file: str, facts: ProjectFacts) -> Bundle:
     """Pins a flow as it stands now. Raises InvalidFlow if the text has a problem of shape; the rules are not asked."""
-    flow = _flow_of(flow_text, file)
+    flow = _flow_of(flow_text, file, facts.read_file)
     around = {"file": file, "zone": facts.zone, "language": facts.language, "project": facts.project}
     texts = {f"flow:{flow.id}": flow_text, "project": canonical(around).decode()}
     for connection, actions in _used_actions(flow, facts).items():
@@ -64,12 +66,19 @@ def assemble(flow_text: str, file: str, facts: ProjectFacts) -> Bundle:
         texts[f"actions:{connection}"] = canonical(described).decode()
         if found is not None and found.found.text:
             texts[f"connector:{connection}"] = found.found.text
+    if flow.schema_file:
+        texts[f"schema:{flow.schema_file}"] = _text_of(flow.schema_file, facts)
     texts |= {f"template:{name}": text for name, text in used_templates(flow, facts.templates).items()}
     return restore(digest_of(texts), texts)
 
 
-def _flow_of(text: str, file: str) -> Flow:
-    flow, _, problems = load_flow(text, file)
+def _text_of(name: str, facts: ProjectFacts) -> str:
+    found = facts.read_file(name)
+    return found[0] if found is not None else ""
+
+
+def _flow_of(text: str, file: str, read_file: ReadFile) -> Flow:
+    flow, _, problems = load_flow(text, file, read_file)
     if flow is None or any(found.level == "error" for found in problems):
         raise InvalidFlow(problems, {file: text})
     return flow
@@ -102,7 +111,8 @@ def _restore(digest: str, texts: Mapping[str, str]) -> Bundle:
     if len(named) != 1 or "project" not in texts:
         raise StoreCorrupt(f"bundle {digest[:12]} has no flow")
     around = json.loads(texts["project"])
-    flow = _flow_of(texts[named[0]], around["file"])
+    schemas = {name.partition(":")[2]: text for name, text in texts.items() if name.startswith("schema:")}
+    flow = _flow_of(texts[named[0]], around["file"], lambda name: (schemas[name], None) if name in schemas else None)
     return Bundle(
         digest=digest,
         flow=flow,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from runner.contract import Action
 from runner.language.connections import Connection
 from runner.language.people import People
+from runner.language.source import ReadFile, no_file
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -16,7 +17,7 @@ class ProjectFacts:
 
     `actions` maps `connection.action` to what the connector says of it. `unreadable` are connections whose line or
     connector cannot be used: nothing is said about their actions. `templates` maps file name to text. `flows` are the
-    ids of all flows.
+    ids of all flows. `read_file` gives a schema's file.
     """
 
     actions: Mapping[str, Action] = field(default_factory=dict)
@@ -29,6 +30,7 @@ class ProjectFacts:
     has_zone: bool = False
     language: str = "en"
     project: str = ""
+    read_file: ReadFile = no_file
 
     def known_connections(self) -> frozenset[str]:
         """The names that may stand before the dot."""

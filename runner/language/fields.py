@@ -80,6 +80,8 @@ class FieldType:
 
 def field_type(value: Json) -> FieldType:
     """The type that is written there. Raises ValueError with a sentence that names the nearest word."""
+    if isinstance(value, FieldType):
+        return value
     if isinstance(value, str):
         return _short_form(value)
     if isinstance(value, Mapping):
@@ -87,11 +89,16 @@ def field_type(value: Json) -> FieldType:
     raise ValueError(f"a type is a word, such as text, or a record, such as {{ choice: [a, b] }}, not {shown(value)}")
 
 
+def is_field_name(name: str) -> bool:
+    """Letters, digits and _, a letter first."""
+    return _FIELD_NAME.fullmatch(name) is not None
+
+
 def field_types(fields: Mapping[str, Json]) -> dict[str, FieldType]:
     """Several fields by name. Raises ValueError naming the field."""
     found = {}
     for name, value in fields.items():
-        if not _FIELD_NAME.fullmatch(str(name)):
+        if not is_field_name(str(name)):
             raise ValueError(f'"{name}" is not a name: use letters, digits and _, a letter first')
         try:
             found[name] = field_type(value)

@@ -125,7 +125,11 @@ class OnFailure:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Flow:
-    """One flow. `inputs` maps each name to its type as written; `trigger` is the list of triggers as written."""
+    """One flow. `inputs` maps each name to its type as written; `trigger` is the list of triggers as written.
+
+    Where a file holds the JSON Schema of the inputs, `schema_file` is its path from the project folder, `schema` what
+    it says, and `inputs` its properties as `fields.FieldType`.
+    """
 
     id: str
     title: str
@@ -137,6 +141,8 @@ class Flow:
     one_at_a_time: bool = False
     trigger: tuple[Mapping[str, Json], ...] = ({"manual": True},)
     inputs: Mapping[str, Json] = field(default_factory=dict)
+    schema_file: str = ""
+    schema: Mapping[str, Json] | None = None
     steps: tuple[Step, ...] = ()
     on_failure: OnFailure = OnFailure()
     outputs: Mapping[str, Json] = field(default_factory=dict)

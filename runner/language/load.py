@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import PurePath
+from dataclasses import replace
+from pathlib import PurePath, PurePosixPath
 from typing import Any, get_args
 
 from runner.contract import Json
@@ -12,7 +13,8 @@ from runner.language.clauses import COMPENSATION_MODELS, TRIGGER_MODELS, OnFailu
 from runner.language.fitting import FORM_WORDS, Fitted, fit, value_at
 from runner.language.flow import Branch, Compensation, Duration, Flow, OnFailure, RetryWords, Step, Verb, Word
 from runner.language.model import FORMS, STEP_MODELS, FlowModel
-from runner.language.source import Path, Source, read
+from runner.language.schema_files import fields_of, read_schema
+from runner.language.source import Path, ReadFile, Source, no_file, read
 
 FORM_WORDS.update(steps=tuple(STEP_MODELS), compensate=tuple(COMPENSATION_MODELS), trigger=tuple(TRIGGER_MODELS))
 
@@ -25,8 +27,10 @@ COMPENSATION_WORDS: tuple[Word, ...] = get_args(Word)
 _STAND_IN: dict[str, Json] = {"title": "…", "owner": "person:me"}
 
 
-def load_flow(text: str, file: str) -> tuple[Flow | None, Source | None, tuple[Problem, ...]]:
-    """Reads one flow. All problems of reading and shape come back, in the order of the file.
+def load_flow(
+    text: str, file: str, read_file: ReadFile = no_file
+) -> tuple[Flow | None, Source | None, tuple[Problem, ...]]:
+    """Reads one flow, and the file of its inputs if there is one. All problems of reading and shape come back, by line.
 
     The flow is there as far as anything could be made of it, even when there are problems, so that the rules can look
     at the rest. A flow with a problem of level error is never run.
@@ -42,6 +46,10 @@ def load_flow(text: str, file: str) -> tuple[Flow | None, Source | None, tuple[P
     flow = None if fitted.model is None else _flow(fitted.model, fitted.data, source)
     if flow is not None:
         problems.extend(_file_name(flow, source))
+        flow, wrong = _with_schema(flow, source, read_file)
+        if wrong:
+            problems.extend(wrong)
+            source = source.with_marks(source.broken | {("inputs",)}, source.lost)
     return flow, source, tuple(sorted(problems, key=lambda found: (found.line, found.column, found.code)))
 
 
@@ -72,16 +80,6 @@ def _not_yet(source: Source, fitted: Fitted) -> Iterator[Problem]:
     for path in (("on_failure", "then_run"), ("record", "one_at_a_time")):
         if value_at(source.data, path):
             yield _later(source, path, path[-1])
-    inputs = value_at(source.data, ("inputs",))
-    if isinstance(inputs, dict) and list(inputs) == ["schema"] and is_schema(inputs["schema"]):
-        yield _later(source, ("inputs", "schema"), "schema")
-
-
-def is_schema(written: Json) -> bool:
-    """Whether the only input, `schema`, is no input but the JSON Schema of all of them."""
-    if isinstance(written, dict):
-        return any(key in written for key in ("properties", "$schema", "type"))
-    return isinstance(written, str) and written.endswith(".json")
 
 
 def _later(source: Source, path: Path, word: str) -> Problem:
@@ -112,6 +110,42 @@ def _steps_below(steps: Json, path: Path) -> Iterator[tuple[Path, dict[str, Any]
         if isinstance(step.get("parallel"), dict):
             for name, branch in step["parallel"].items():
                 yield from _steps_below(branch, (*here, "parallel", name))
+
+
+# --- inputs by a schema --------------------------------------------------------------------------------------------
+
+
+def _with_schema(flow: Flow, source: Source, read_file: ReadFile) -> tuple[Flow, tuple[Problem, ...]]:
+    """The flow with the inputs that the file after `schema` names; untouched where `schema` is an ordinary input."""
+    written = flow.inputs.get("schema")
+    is_path = isinstance(written, str) and written.endswith((".json", ".yaml", ".yml"))
+    if not is_path and not (
+        isinstance(written, dict) and any(key in written for key in ("properties", "$schema", "type"))
+    ):
+        return flow, ()
+    flow, path = replace(flow, inputs={}), ("inputs", "schema")
+    name = PurePosixPath(str(written))
+    if not is_path:
+        what, hint = "a JSON Schema stands in a file of its own", "write schema: schemas/NAME.json"
+    elif list(value_at(source.data, ("inputs",))) != ["schema"]:
+        what, hint = (
+            "beside a schema there are no other inputs",
+            "move them into the schema, or write all of them as types",
+        )
+    elif name.is_absolute() or ".." in name.parts or "\\" in str(name):
+        what, hint = (
+            f'"{written}" leads out of the project',
+            "write the path from the project folder: schemas/NAME.json",
+        )
+    elif (found := read_file(str(name))) is None:
+        what, hint = f"there is no file {written}", "write the path from the project folder: schemas/NAME.json"
+    else:
+        text, unreadable = found
+        schema, problems = (None, (unreadable,)) if unreadable is not None else read_schema(text, str(name))
+        if schema is not None:
+            flow = replace(flow, inputs=fields_of(schema), schema_file=str(name), schema=schema)
+        return flow, problems
+    return flow, (source.problem("FL006", path, what, hint),)
 
 
 # --- model to flow -------------------------------------------------------------------------------------------------

@@ -205,7 +205,11 @@ class FlowModel(Model, title="Flow", spoken="the flow"):
     )
     record: Record = optional("The business record a run works on.", "customer/${{ inputs.email }}")
     trigger: Triggers = optional("What starts a run. Default manual.", "manual", {"form": "signup"})
-    inputs: dict[Name, Any] = optional("name: type", {"email": "email", "note": "text or empty"})
+    inputs: dict[Name, Any] = optional(
+        "name: type; or the file with their JSON Schema.",
+        {"email": "email", "note": "text or empty"},
+        {"schema": "schemas/signup.json"},
+    )
     steps: list[StepField] = required("What is done, from top to bottom.", min_length=1)
     on_failure: Following = optional("What follows a failure. Default compensate.", "compensate")
     outputs: Values = optional("name: value", {"contact_id": "${{ steps.contact.id }}"})

@@ -104,6 +104,18 @@ class Project:
         self.texts[name] = text
         return text
 
+    def read_file(self, name: str) -> tuple[str, Problem | None] | None:
+        """A file by its path from the project folder: its text, or what keeps it from being read; None: not there."""
+        path = (self.folder / name).resolve()
+        if name in self.texts:
+            return self.texts[name], None
+        if not path.is_file() or not path.is_relative_to(self.folder):
+            return None
+        text, problem = read_bytes(path, name)
+        if problem is None:
+            self.texts[name] = text
+        return text, problem
+
     def _files(self, folder: str, endings: tuple[str, ...]) -> Iterator[Path]:
         below = self.folder / folder
         if below.is_dir():
@@ -170,6 +182,7 @@ class Project:
             has_zone=self.settings.has_zone,
             language=self.settings.language,
             project=self.settings.project,
+            read_file=self.read_file,
         )
 
     def problems(self) -> tuple[Problem, ...]:
@@ -206,7 +219,7 @@ class Project:
         if problem is not None:
             return CheckedFlow(file=file, text="", flow=None, source=None, problems=(problem,))
         self.texts[file] = text
-        flow, source, problems = load_flow(text, file)
+        flow, source, problems = load_flow(text, file, self.read_file)
         if flow is not None and source is not None:
             rules = check_flow(flow, source, facts)
             problems = tuple(sorted((*problems, *rules), key=lambda one: (one.line, one.column, one.code)))

@@ -9,7 +9,7 @@ keys than texts, several documents, too big, too deep.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
@@ -45,9 +45,11 @@ from runner.language.wording import reword
 __all__ = [
     "Path",
     "Place",
+    "ReadFile",
     "Scalar",
     "Source",
     "as_quoted",
+    "no_file",
     "plain_value",
     "problem_at",
     "read",
@@ -58,6 +60,9 @@ __all__ = [
 MOST_BYTES = 1_000_000
 MOST_LEVELS = 50
 MOST_REPAIRS = 40
+
+ReadFile = Callable[[str], tuple[str, Problem | None] | None]
+"""Gives a file by its path from the project folder: (text, what keeps it from being read), or None: it is not there."""
 
 _WHOLE = Place(line=0, column=0)
 
@@ -120,6 +125,11 @@ def read_bytes(path: FilePath, file: str) -> tuple[str, Problem | None]:
         place = Place(line=before.count("\n") + 1, column=len(before) - before.rfind("\n"))
         hint = "save the file as UTF-8 in the editor"
         return "", problem_at(file, place, "FL004", "the file is not UTF-8 from here on", hint)
+
+
+def no_file(name: str) -> tuple[str, Problem | None] | None:
+    """A project without further files."""
+    return None
 
 
 def _found(file: str, finding: Finding) -> Problem:

@@ -1,8 +1,9 @@
 """Input types: from what somebody gave to values that can be trusted.
 
-`fields` reads what the author wrote as a type; here a value is read as one. The text of a form or terminal becomes the
-value (numbers, money, switches, dates). With `strict`, as for what one program hands another, a text stays a text.
-Every refusal is a ValueError whose sentence can follow the field's name. A text stays exactly the characters written.
+`fields` reads what the author wrote as a type; here a value is read as one; `schemas` reads all inputs of a run with
+it. The text of a form or terminal becomes the value (numbers, money, switches, dates). With `strict`, as for what one
+program hands another, a text stays a text. Every refusal is a ValueError whose sentence can follow the field's name.
+A text stays exactly the characters written.
 """
 
 # ruff: noqa: TRY004 (a wrong kind in what somebody wrote is a wrong value)
@@ -20,7 +21,7 @@ import email_validator
 from email_validator import EmailNotValidError, validate_email
 
 from runner.contract import Json
-from runner.errors import EvaluationError, InputsInvalid
+from runner.errors import EvaluationError
 from runner.language import dates
 from runner.language.fields import FieldType, field_type, field_types
 from runner.language.nearest import did_you_mean
@@ -35,7 +36,7 @@ from runner.language.values import (
     shown,
 )
 
-__all__ = ["FieldType", "check_fields", "email_address", "field_type", "is_web_address", "read_inputs", "sample"]
+__all__ = ["FieldType", "check_fields", "email_address", "field_type", "is_web_address", "sample"]
 
 MISSING = "is required and has no value"
 
@@ -85,9 +86,13 @@ def read_entries(
             wrong[name] = str(error)
     for name in given:
         if name not in fields:
-            hint = did_you_mean(str(name), fields, "there are") or "there are none"
-            wrong[str(name)] = f"there is no such field, {hint}"
+            wrong[str(name)] = no_such_field(str(name), fields)
     return found, wrong
+
+
+def no_such_field(name: str, fields: Mapping[str, Json]) -> str:
+    """The sentence about a name that is not among the fields."""
+    return f"there is no such field, {did_you_mean(name, fields, 'there are') or 'there are none'}"
 
 
 # --- one kind each -------------------------------------------------------------------------------------------------
@@ -269,7 +274,7 @@ def _file(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
 
 def _choice(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
     for choice in field.choices:
-        if type(choice) is type(value) and choice == value:
+        if kind_of(choice) == kind_of(value) and choice == value:
             return choice
         if not strict and isinstance(value, str) and value.strip() == str(choice):
             return choice
@@ -376,17 +381,6 @@ WAYS: dict[str, Way] = {
 
 
 # --- the door ------------------------------------------------------------------------------------------------------
-
-
-def read_inputs(inputs: Mapping[str, Json], given: Mapping[str, Json], *, zone: str = "UTC") -> dict[str, Json]:
-    """The values of a run's inputs. Raises `InputsInvalid` with one sentence per field.
-
-    Text from a form or a terminal becomes the field's kind; defaults are filled in; a missing optional field is None.
-    """
-    found, wrong = read_entries(field_types(inputs), given, zone=zone)
-    if wrong:
-        raise InputsInvalid(wrong)
-    return found
 
 
 def check_fields(fields: Mapping[str, Json], given: Mapping[str, Json]) -> tuple[str, ...]:

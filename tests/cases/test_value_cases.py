@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Mapping
 from html.parser import HTMLParser
 from typing import Any
@@ -11,9 +13,12 @@ import pytest
 from runner.errors import EvaluationError, InputsInvalid
 from runner.language.expressions import condition, evaluate, faults
 from runner.language.load import load_flow
+from runner.language.schema_files import fields_of, read_schema
+from runner.language.schemas import FORMATS, read_inputs
 from runner.language.templates import render_mail
-from runner.language.types import email_address, read_inputs
+from runner.language.types import email_address
 
+BY_SCHEMA = "flow: small\ntitle: Small\nowner: person:me\ninputs: { schema: schemas/order.json }\nsteps: [{ id: a, wait: 1 s }]\n"
 FORM: Mapping[str, Any] = {
     "name": "text",
     "email": "email",
@@ -171,18 +176,70 @@ def test_r12_recurring_dates_come_from_the_first_one() -> None:
 # --- R13: validation that is on ------------------------------------------------------------------------------------
 
 
+def read_by(part: Mapping[str, Any], value: Any) -> Any:
+    """A value as the input that this schema is for."""
+    schema, problems = read_schema(json.dumps({"type": "object", "properties": {"x": part}}), "x.json")
+    assert schema is not None, problems
+    return read_inputs(fields_of(schema), {"x": value}, schema=schema)["x"]
+
+
 @pytest.mark.parametrize(
-    "written",
+    ("part", "told"),
     [
-        "schemas/order.json",
-        "{ type: object, properties: { mail: { type: string, format: email } } }",
-        "{ properties: { mail: { formt: email, pattern: '^(a+)+$' } } }",
-        "{ $schema: 'https://json-schema.org/draft/2020-12/schema' }",
+        ({"formt": "email"}, 'FL003 "formt" is not checked here; did you mean "format"?'),
+        ({"maxlength": 5}, 'FL003 "maxlength" is not checked here; did you mean "maxLength"?'),
+        ({"items": {"requird": ["sku"]}}, 'FL003 "requird" is not checked here; did you mean "required"?'),
+        ({"format": "hostname"}, 'FL006 the format "hostname" is not checked here; formats: date'),
+        (
+            {"pattern": "^(?=a)(a+)+$"},
+            'FL006 the pattern "^(?=a)(a+)+$" cannot be checked; write it without look-ahead',
+        ),
+        (
+            {"$ref": "https://example.test/x.json"},
+            'FL006 "https://example.test/x.json" does not lead to a schema in this file',
+        ),
     ],
 )
-def test_r13_a_schema_from_outside_is_refused_when_the_file_loads(written: str) -> None:
-    text = f"flow: small\ntitle: Small\nowner: person:me\ninputs: {{ schema: {written} }}\nsteps: [{{ id: a, wait: 1 s }}]\n"
-    assert [problem.code for problem in load_flow(text, "small.yaml")[2]] == ["FL008"]
+def test_r13_what_would_not_be_checked_is_refused_when_the_file_loads(part: Mapping[str, Any], told: str) -> None:
+    schema = json.dumps({"type": "object", "properties": {"x": part}})
+    flow, _, problems = load_flow(BY_SCHEMA, "small.yaml", lambda name: (schema, None))
+    assert [(one.file, one.line > 0) for one in problems] == [("schemas/order.json", True)]
+    assert f"{problems[0].code} {problems[0].what}; {problems[0].hint}".startswith(told)
+    assert flow is not None
+    assert flow.schema is None
+
+
+@pytest.mark.parametrize(
+    ("part", "good", "bad"),
+    [
+        ({"type": "string", "format": "email"}, "a@b.co", "@"),
+        ({"type": "string", "format": "date"}, "2026-02-28", "2026-02-30"),
+        ({"type": "string", "format": "date-time"}, "2026-09-01T09:00:00+09:00", "yesterday"),
+        ({"type": "array", "items": {"format": "date-time"}}, ["2026-09-01T09:00:00Z"], ["2026-09-01T09:00:00"]),
+        ({"type": "string", "format": "uri"}, "https://example.test/", "not a url"),
+        ({"type": "string", "format": "uuid"}, "12345678-1234-1234-1234-1234567890ab", "1234"),
+        ({"type": "number", "multipleOf": 0.01}, 19.99, 19.995),
+        ({"type": "number", "multipleOf": 0.01}, 10**29, 10.001),
+        ({"type": "string", "pattern": r"^\d{3}$"}, "123", "１２３"),
+        ({"type": "string", "pattern": "^[a-z]+$"}, "ab", "ab\n"),
+    ],
+)
+def test_r13_what_is_accepted_is_enforced(part: Mapping[str, Any], good: Any, bad: Any) -> None:
+    assert read_by(part, good) == good
+    with pytest.raises(InputsInvalid) as caught:
+        read_by(part, bad)
+    assert list(caught.value.problems) == ["x"]
+
+
+def test_r13_every_format_that_is_accepted_has_its_case() -> None:
+    assert set(FORMATS) == {"email", "date", "date-time", "uri", "uuid"}
+
+
+def test_r13_a_pattern_that_took_seconds_is_decided_at_once() -> None:
+    began = time.perf_counter()
+    with pytest.raises(InputsInvalid, match="does not fit the pattern"):
+        read_by({"type": "string", "pattern": "^(a+)+$"}, "a" * 20_000 + "b")
+    assert time.perf_counter() - began < 1
 
 
 @pytest.mark.parametrize(

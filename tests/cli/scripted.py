@@ -22,7 +22,7 @@ from runner.engine.advance import Turn, advance, columns_of
 from runner.engine.perform import outcome_event
 from runner.language.bundle import Bundle, assemble
 from runner.language.project import Project
-from runner.language.types import read_inputs
+from runner.language.schemas import read_inputs
 from runner.people.operations import Order, report_for
 from runner.store.facts import EffectView, LogRow, RunView
 

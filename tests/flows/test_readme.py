@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from connectors.declarative import kind_from_text
-from runner.errors import Problem
+from runner.errors import InputsInvalid, Problem
 from runner.language.clauses import COMPENSATION_MODELS, OnFailureModel, RetryModel
 from runner.language.connections import BUILT_IN
 from runner.language.fields import KINDS, field_types
@@ -27,6 +27,8 @@ from runner.language.model import (
     WaitModel,
 )
 from runner.language.people import load_people
+from runner.language.schema_files import MOST_LEVELS, MOST_PARTS
+from runner.language.schemas import FORMATS, read_inputs
 from runner.language.settings import load_settings
 from runner.language.source import read
 from tests.flows.stage import copy_flows, project_of
@@ -34,6 +36,7 @@ from tests.flows.stage import copy_flows, project_of
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "flows" / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```yaml\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+SCHEMA = re.findall(r"^```json\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)[0]
 HEAD = "flow: sample\ntitle: A sample\nowner: person:me\nrun_key: ${{ trigger.id }}\n"
 STEP = "steps:\n  - id: only\n    do: crm.make\n    compensate: cancel\n"
 
@@ -64,7 +67,7 @@ def problems_of(block: str) -> tuple[Problem, ...]:
         return kind_from_text(block, "billing.yaml")[1]
     if block.startswith("crm: {"):
         return read(block, "x.yaml")[1]
-    flow, _, problems = load_flow(whole_flow(block), "sample.yaml")
+    flow, _, problems = load_flow(whole_flow(block), "sample.yaml", lambda name: (SCHEMA, None))
     assert flow is not None
     field_types(flow.inputs)
     return problems
@@ -100,6 +103,27 @@ def test_every_key_of_the_language_is_named(model: type[BaseModel]) -> None:
 
 def test_every_type_word_is_named() -> None:
     assert {word for word in KINDS if word != "any" and f"`{word}`" not in TEXT} == set()
+
+
+def test_the_schema_on_the_page_is_enforced() -> None:
+    flow, _, problems = load_flow(
+        whole_flow("inputs: { schema: schemas/order.json }\n"), "sample.yaml", lambda name: (SCHEMA, None)
+    )
+    assert flow is not None
+    assert problems == ()
+    assert [(name, field.kind, field.optional) for name, field in flow.inputs.items()] == [
+        ("email", "email", False),
+        ("price", "number", False),
+        ("lines", "list", True),
+    ]
+    given = {"email": "a@b.co", "price": "19.99", "lines": [{"sku": "AB-1", "qty": 0}]}
+    with pytest.raises(InputsInvalid, match="lines: item 1: qty: must be at least 1, not 0"):
+        read_inputs(flow.inputs, given, schema=flow.schema)
+
+
+def test_every_format_and_limit_of_a_schema_is_named() -> None:
+    assert {name for name in FORMATS if f"`{name}`" not in TEXT} == set()
+    assert f"{MOST_LEVELS} levels or {MOST_PARTS:,} parts" in TEXT
 
 
 def test_every_word_of_the_expressions_is_named() -> None:

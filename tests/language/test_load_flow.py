@@ -207,7 +207,6 @@ def test_verbs_that_are_not_there_yet_say_so_and_hide_nothing() -> None:
     [
         ("record: { id: x, one_at_a_time: true }\n", "one_at_a_time"),
         ("on_failure: { then_run: other }\n", "then_run"),
-        ("inputs: { schema: schemas/x.json }\n", "schema"),
         ("  - id: made\n    do: crm.make\n    lock: { record: invoice, id: x }\n    compensate: cancel\n", "lock"),
         ("  - id: made\n    do: crm.make\n    compensate: { cancel: crm.drop, approve_by: team:x }\n", "approve_by"),
     ],

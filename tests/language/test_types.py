@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from runner.contract import canonical
 from runner.errors import InputsInvalid
+from runner.language.schemas import read_inputs
 from runner.language.types import (
     check_fields,
     email_address,
     field_type,
-    read_inputs,
     sample,
 )
 

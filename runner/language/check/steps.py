@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from runner.errors import Problem
 from runner.language.check.context import Context, rule
 from runner.language.fields import field_type
-from runner.language.load import is_schema
 from runner.language.nearest import did_you_mean, nearest
 from runner.language.source import Path
 
@@ -38,9 +37,8 @@ def find_dead_branches(context: Context) -> Iterator[Problem]:
 @rule("FL006")
 def find_wrong_types(context: Context) -> Iterator[Problem]:
     """Inputs whose type is none."""
-    inputs = context.flow.inputs
-    for name, written in inputs.items():
-        if context.is_broken(("inputs", name)) or (list(inputs) == ["schema"] and is_schema(written)):
+    for name, written in context.flow.inputs.items():
+        if context.is_broken(("inputs", name)):
             continue
         try:
             field_type(written)
