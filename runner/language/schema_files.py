@@ -151,7 +151,7 @@ class _Reading:
         if not isinstance(there, Mapping | bool) or not reference.startswith("#"):
             hint = "a reference names a place of the same file, such as #/$defs/line"
             self.wrong(here, f'"{reference}" does not lead to a schema in this file', hint)
-        elif target in via or path[: len(target)] == target:
+        elif target in via:
             self.wrong(here, f'"{reference}" leads back to itself', "write out the levels that are needed")
         else:
             other = self.whole(there, target, (*via, target), depth + 1)

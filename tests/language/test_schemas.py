@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -279,6 +280,13 @@ def test_a_value_nested_without_an_end_is_refused() -> None:
     for _ in range(100_000):
         deep = [deep]
     assert wrong({"email": "a@b.co", "lines": deep}) == {"lines": "is nested too deep"}
+
+
+def test_a_long_list_without_twins_is_judged_at_once() -> None:
+    schema = {"type": "object", "properties": {"x": {"type": "array", "uniqueItems": True}}}
+    began = time.perf_counter()
+    read_by(schema, {"x": [{"number": number} for number in range(20_000)]})
+    assert time.perf_counter() - began < 5
 
 
 def test_nothing_is_a_value_where_the_schema_takes_it() -> None:
