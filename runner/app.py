@@ -85,6 +85,14 @@ class ProjectOutside:
         self._secrets.declare(secret_names(project))
         self._connectors.clear()
 
+    def require_secrets(self, bundle: Bundle) -> None:
+        """Raises SecretMissing for a secret that the flow's connections name and nobody has set."""
+        lines = self._project.connections.by_name
+        for name in (text.partition(":")[2] for text in bundle.texts if text.startswith("actions:")):
+            for value in lines[name].settings.values() if name in lines else ():
+                if isinstance(value, Mapping) and "secret" in value:
+                    self._secrets.value(str(value["secret"]))
+
     def bundle(self, digest: str) -> Bundle:
         """The pinned bundle."""
         kept = self._bundles.get(digest)
@@ -303,6 +311,7 @@ class OwnDriver:
         project = self._project.again()
         bundle = project.bundle(flow)
         self._adopt(project)
+        self._outside.require_secrets(bundle)
         return await self.start_bundle(bundle, wish)
 
     def _adopt(self, project: Project) -> None:

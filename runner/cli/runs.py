@@ -128,7 +128,7 @@ def rerun(
 ) -> None:
     with watching.opened() as amends:
         view = amends.store.run(run)
-        refuse_rerun(view)
+        refuse_rerun(view, is_taken_over=amends.state(view.run)[1].is_taken_over)
         first = amends.store.log(view.run)[0].event
         if not isinstance(first, e.RunStarted) or first.continues:
             raise NotPossible(f"run {view.run} cannot be started anew: its inputs were erased, or it was a clean-up")

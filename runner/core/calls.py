@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replace_event
 
 from runner.contract import Action, Json, Purpose, Retry
 from runner.core import events as e
 from runner.core.commands import Command, Record, Send
 from runner.core.keys import make_key, name_key
-from runner.core.retry import READS, Move, next_move
+from runner.core.retry import READS, Move, may_repeat, next_move
 from runner.core.state import Call, HandOff, State, replace
 
 UNKNOWN_CHOICES: tuple[str, ...] = ("happened", "did_not", "compensate", "take_over")
@@ -156,6 +157,7 @@ def first_send(state: State, plan: CallPlan, part: int, input_: Mapping[str, Jso
     return Send(
         step=plan.path, purpose=plan.purpose, part=part, parts=plan.parts, generation=generation, attempt=1,
         action=plan.action_name, key=key, limit=plan.limit, input=input_, free_record=plan.free_record, word=plan.word,
+        fans_out=plan.action.fan_out != "",
     )  # fmt: skip
 
 
@@ -193,7 +195,7 @@ def look_up(state: State, plan: CallPlan, part: int, input_: Mapping[str, Json],
     """Asks the service what became of the call: by our key, or by the fields the business knows."""
     assert plan.asks_by is not None
     asked = state.calls.get((plan.path, plan.asks_by, part))
-    if asked is None or asked.intended_seq < call.intended_seq:
+    if asked is None or asked.intended_seq < max(call.intended_seq, call.again_seq):
         return [_asking(plan, part, input_, call.key, asked)]
     if asked.last == "applied":
         return [_settle(state, plan, part, call, asked, now)]
@@ -243,10 +245,15 @@ def _settle(state: State, plan: CallPlan, part: int, call: Call, asked: Call, no
 
 
 def ask(state: State, plan: CallPlan, part: int, kind: str, summary: str, now: int) -> Command:
-    """Hands the question "did it happen?" to the step's owner."""
-    return Record(
-        event=did_it_happen(state, plan.path, plan.purpose, part, kind=kind, owner=plan.owner, summary=summary, now=now)
+    """Hands the question "did it happen?" to the step's owner, who may also have the service asked once more."""
+    question = did_it_happen(
+        state, plan.path, plan.purpose, part, kind=kind, owner=plan.owner, summary=summary, now=now
     )
+    call = state.calls[plan.path, plan.purpose, part]
+    may_ask = plan.asks_by is not None or (not plan.is_closed and may_repeat(call, plan.action, now))
+    if may_ask and not call.settled:
+        question = replace_event(question, choices=("again", *question.choices))
+    return Record(event=question)
 
 
 def did_it_happen(

@@ -49,13 +49,16 @@ def set_disposition(state: State, path: str, disposition: Disposition, note: str
 
 
 def part_outputs(state: State, path: str, purpose: str) -> Mapping[str, Json]:
-    """The output of a step's applied calls: of one its own; of several the first one's fields, lists joined."""
-    outputs = [
-        call.output for name, call in sorted(state.calls.items()) if name[:2] == (path, purpose) and call.is_applied
-    ]
-    if len(outputs) == 1:
+    """The output of a step's applied calls: of one its own; of several the first one's fields, lists joined.
+
+    Where the action fans out, `each` lists the outputs of the parts that were applied.
+    """
+    calls = [call for name, call in sorted(state.calls.items()) if name[:2] == (path, purpose) and call.is_applied]
+    outputs = [call.output for call in calls]
+    fans_out = any(call.fans_out for call in calls)
+    if len(outputs) == 1 and not fans_out:
         return outputs[0]
-    joined: dict[str, Json] = {}
+    joined: dict[str, Json] = {"each": [dict(output) for output in outputs]} if fans_out else {}
     for output in outputs:
         for name, value in output.items():
             if isinstance(value, list):

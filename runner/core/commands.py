@@ -34,6 +34,7 @@ class Send:
     action: str
     key: str
     limit: int
+    fans_out: bool = False
     start_no: int = 0
     input: Mapping[str, Json] = field(default_factory=dict)
     whole_input: Mapping[str, Json] = field(default_factory=dict)

@@ -26,6 +26,7 @@ from runner.errors import EvaluationError
 from runner.language.bundle import Bundle
 from runner.language.expressions import evaluate
 
+OUTPUT_CHOICES = ("go_on", "compensate", "take_over")
 FAILURE_CHOICES = ("retry", "skip", "compensate", "take_over")
 CLOSING_CHOICES = frozenset({"compensate", "close", "take_over"})
 LONGEST_CHAIN = 10_000
@@ -129,11 +130,25 @@ def _waits_for(state: State, failed: str) -> bool:
     return not doubts <= asked or any(path == failed for path, _ in doubts)
 
 
+def _ask_about_outputs(state: State, summary: str, now: int) -> Command:
+    """Everything was done, only what the run reports of it has no answer: nothing is undone for that by itself."""
+    return Record(
+        event=e.HandedOff(
+            at=now, step="", handoff=next_handoff(state), kind="outputs", owner=state.owner, choices=OUTPUT_CHOICES,
+            summary=summary,
+        )
+    )  # fmt: skip
+
+
 def _succeed(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
     try:
         outputs = evaluate(dict(bundle.flow.outputs), names_in_reach(state), now=now, zone=bundle.zone)
     except EvaluationError as error:
-        return (Record(event=e.StepFailed(at=now, kind="evaluation", summary=f"outputs: {error}")),)
+        if state.mode != "draft" and not any(h.kind == "outputs" for h in state.handoffs.values()):
+            return (_ask_about_outputs(state, f"outputs: {error}", now),)
+        if state.open_handoffs:
+            return ()
+        outputs = {}
     status = "drafted" if state.mode == "draft" else "succeeded"
     return (Record(event=e.RunFinished(at=now, status=status, outputs=outputs)),)
 

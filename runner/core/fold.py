@@ -159,12 +159,13 @@ def _call_intended(state: State, event: e.CallIntended) -> State:
     if before is None or fresh:
         call = Call(
             action=event.action, key=event.key, word=event.word, start_no=event.start_no, parts=event.parts,
-            generation=event.generation, first_at=event.at, request=event.request, request_hash=event.request_hash,
+            fans_out=event.fans_out, generation=event.generation, first_at=event.at, request=event.request,
+            request_hash=event.request_hash,
         )  # fmt: skip
     else:
         call = before
     asked_about = state.calls.get((event.step, _ASKS_ABOUT.get(event.purpose, ""), event.part))
-    asked_anew = asked_about is not None and call.intended_seq < asked_about.intended_seq
+    asked_anew = asked_about is not None and call.intended_seq < max(asked_about.intended_seq, asked_about.again_seq)
     call = replace(
         call, attempt=event.attempt, tries=1 if asked_anew else call.tries + 1, is_open=True, fence=event.fence,
         intended_at=event.at, intended_seq=state.seq + 1, limit=event.limit, last="", reason="", summary="",
@@ -232,7 +233,7 @@ def _call_not_sent(state: State, event: e.CallNotSent) -> State:
 def _call_unknown(state: State, event: e.CallUnknown) -> State:
     return _close_attempt(
         state, event, last="unknown", reason=event.reason, summary=event.summary, retry_after=event.retry_after,
-        take_over=event.take_over or state.calls[event.call].take_over, may_have_happened=True,
+        take_over=event.take_over or state.calls[event.call].take_over, may_have_happened=True, doubt=event.summary,
     )[0]  # fmt: skip
 
 

@@ -93,6 +93,15 @@ def _answer_fact(state: State, handoff: HandOff) -> State:
     return set_undo(state, handoff.step, "open") if handoff.purpose == "undo" else state
 
 
+def _answer_again(state: State, handoff: HandOff) -> State:
+    """The service is asked once more: by the same request under the same key, or by a look-up."""
+    name = (handoff.step, handoff.purpose, handoff.part)
+    call = replace(
+        state.calls[name], tries=0, due=None, due_for="", fired="", again_seq=state.seq + 1, again_at=state.at
+    )
+    return _answer_fact(replace(state, calls=put(state.calls, name, call)), handoff)
+
+
 def _answer_done(state: State, handoff: HandOff) -> State:
     return _end_undo(state, handoff, "done", "by_hand", handoff.reference or handoff.reason)
 
@@ -111,6 +120,7 @@ def _end_undo(state: State, handoff: HandOff, status: str, disposition: Disposit
 
 _ANSWERS: Mapping[str, Callable[[State, HandOff], State]] = {
     "take_over": _answer_take_over,
+    "again": _answer_again,
     "happened": _answer_fact,
     "did_not": _answer_fact,
     "retry": _answer_retry,

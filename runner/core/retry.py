@@ -116,8 +116,7 @@ def _after_not_applied(
 def _after_unknown(call: Call, action: Action, retry: Retry, *, now: int, can_look_up: bool, is_closed: bool) -> Move:
     if action.effect == "read":
         return _end("unknown", call.summary) if call.tries >= retry.tries else _again(call, retry)
-    must_verify = call.reason == "already_there" or (call.reason == "conflict" and call.word != "")
-    may_send = action.effect == "keyed" and not is_closed and not must_verify
+    may_send = action.effect == "keyed" and not is_closed and not _must_verify(call)
     if may_send and call.tries < retry.tries and "unknown" not in retry.never_on:
         if call.fired == "retry":
             return SEND if _key_lives(call, action, now) else _look_up_or_ask(call, action, can_look_up)
@@ -127,15 +126,30 @@ def _after_unknown(call: Call, action: Action, retry: Retry, *, now: int, can_lo
     return _look_up_or_ask(call, action, can_look_up)
 
 
+def _must_verify(call: Call) -> bool:
+    return call.reason == "already_there" or (call.reason == "conflict" and call.word != "")
+
+
 def _key_lives(call: Call, action: Action, now: int) -> bool:
     return not call.may_have_happened or now + call.limit <= call.first_at + action.key_life * 95 // 100
 
 
 def _look_up_or_ask(call: Call, action: Action, can_look_up: bool) -> Move:
     if not can_look_up:
-        return Move(word="ask", kind="unknown", summary=call.summary)
+        return Move(word="ask", kind="unknown", summary=call.doubt or call.summary)
     delay = action.lookup_delay if action.has_lookup else max(action.lookup_delay, FIND_DELAY)
-    return Move(word="wait", timer="lookup", due=max(call.last_at, call.intended_at + call.limit) + delay)
+    return Move(word="wait", timer="lookup", due=_since(call) + delay)
+
+
+def _since(call: Call) -> int:
+    """From when on the service can know what became of the call; a look-up that a person asked for is a later one."""
+    return max(call.last_at, call.intended_at + call.limit, call.again_at + 1)
+
+
+def may_repeat(call: Call, action: Action, now: int) -> bool:
+    """The same request may be sent once more under its key, which the service still knows."""
+    is_open_question = call.last in ("unknown", "not_sent") or call.reason in AGAIN_AFTER_REFUSAL
+    return action.effect == "keyed" and is_open_question and not _must_verify(call) and _key_lives(call, action, now)
 
 
 def _again(call: Call, retry: Retry) -> Move:

@@ -28,7 +28,8 @@ class Call:
     `tries` counts the attempts that `retry` bounds (a look-up starts anew each time it is needed), `attempt` numbers
     them in the log. `last` is the last attempt's outcome, empty while it is open. `settled` says what an unknown turned
     out to be. `take_over`: the sender of one of its attempts was lost. `due` is a running timer; `fired` the one that
-    has just fired. `renew`: a person raised the generation.
+    has just fired. `renew`: a person raised the generation. `doubt` is what was seen of the attempt that may have
+    happened; `again_seq` and `again_at` say when a person last had the service asked once more.
     """
 
     action: str
@@ -36,6 +37,7 @@ class Call:
     word: str = ""
     start_no: int = 0
     parts: int = 1
+    fans_out: bool = False
     generation: int = 0
     attempt: int = 0
     tries: int = 0
@@ -54,6 +56,9 @@ class Call:
     retry_after: int | None = None
     take_over: bool = False
     may_have_happened: bool = False
+    doubt: str = ""
+    again_seq: int = 0
+    again_at: int = 0
     settled: str = ""
     settled_by: str = ""
     adopted: bool = False

@@ -79,6 +79,7 @@ def _intend(bundle: Bundle, state: State, send: Send, *, now: int, fence: int, c
         at=now, step=send.step, purpose=send.purpose, part=send.part, generation=send.generation,
         attempt=send.attempt, action=send.action, key=send.key, request_hash=request.hash,
         request=request.body if send.frozen is None else {}, input=send.whole_input, parts=send.parts,
+        fans_out=send.fans_out,
         start_no=send.start_no, limit=send.limit, fence=fence, word=send.word,
     )  # fmt: skip
 

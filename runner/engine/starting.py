@@ -51,6 +51,11 @@ async def start_run(store: Store, bundle: Bundle, wish: Wish, *, now: int) -> tu
         trigger["by"] = wish.starter
     names: dict[str, Json] = {"inputs": inputs, "trigger": trigger}
     flow, mode = bundle.flow, wish.mode or bundle.flow.mode
+    if wish.key and wish.source == "manual" and "trigger" not in flow.run_key:
+        raise NotPossible(
+            f"the key of a run of {flow.id} is made by run_key: {flow.run_key}, so a key given with the start has no "
+            "effect; give other inputs, or leave the key out"
+        )
     run_key = _key_part(flow.run_key, names, "run_key", bundle, now)
     record = _key_part(flow.record, names, "record", bundle, now) if flow.record else ""
     started = e.RunStarted(

@@ -6,7 +6,7 @@ Every answer is a fact in the run's log; what follows from it is decided by the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from runner.contract import Json
@@ -25,7 +25,7 @@ class Order:
     """What a person asks for. `handoff` or `step` names the question where there is more than one.
 
     `action`: pause, resume, stop, stop_compensate, compensate, retry, skip, happened, did_not, go_on, done, stands,
-    close, take_over, acknowledge.
+    close, take_over, again, acknowledge. A retry of a call in doubt is `again`: the same request under the same key.
     """
 
     action: str
@@ -38,7 +38,9 @@ class Order:
     external_id: str = ""
 
 
-CHOICES = ("compensate", "retry", "skip", "happened", "did_not", "go_on", "done", "stands", "close", "take_over")
+CHOICES = (
+    "again", "compensate", "retry", "skip", "happened", "did_not", "go_on", "done", "stands", "close", "take_over",
+)  # fmt: skip
 ORDERS = ("pause", "resume", "stop", "stop_compensate", "acknowledge", *CHOICES)
 
 
@@ -127,6 +129,8 @@ _ORDERS: Mapping[str, Callable[[Bundle, State, Order, int], e.Event]] = {
 
 
 def _answer_question(bundle: Bundle, state: State, order: Order, now: int) -> e.Event:
+    if order.action == "retry" and not any("retry" in h.choices for h in state.open_handoffs):
+        order = replace(order, action="again")
     handoff = _question(state, order, needs=order.action)
     if order.action in ("skip", "done", "stands") and not (order.reason or order.reference):
         raise NotPossible(f"{order.action} needs a reason (--reason) or a reference (--reference)")
@@ -182,6 +186,7 @@ def fields_needed(bundle: Bundle, step_id: str, *, is_closed: bool = False) -> t
     needed = {use.path[1]: None for text in _texts(own) for use in names(text) if _uses(use, ("output",))}
     for text in _texts(texts):
         needed.update((use.path[2], None) for use in names(text) if _uses(use, ("steps", step_id)))
+    needed.pop("each", None)
     return tuple(needed)
 
 
@@ -202,16 +207,21 @@ def _texts(value: Any) -> Iterator[str]:
         yield from _texts([getattr(value, each.name) for each in fields(value)])
 
 
-def refuse_rerun(view: RunView) -> None:
-    """Raises NotPossible while the run goes on, or anything of it stands."""
+def refuse_rerun(view: RunView, *, is_taken_over: bool) -> None:
+    """Raises NotPossible while the run goes on, anything of it stands, or a person has it in their hands."""
     if view.ended_at is None:
         raise NotPossible(
             f"run {view.run} has not ended ({view.status}); `amends runs show {view.run}` says what can be done with it"
+        )
+    if is_taken_over:
+        raise NotPossible(
+            f"run {view.run} was taken over by hand, so what became of its effects is not in its log; started anew it "
+            "would do them a second time: start a run under another key once they are made good"
         )
     if view.stands:
         first = f"make them good first (amends runs compensate {view.run}), or " if view.status == "stopped" else ""
         stand = "1 effect" if view.stands == 1 else f"{view.stands} effects"
         raise NotPossible(
             f"{stand} of run {view.run} ({view.status}) would be there twice if it were started anew; {first}start a "
-            "run with a key of its own (amends run --key)"
+            "run under another key"
         )

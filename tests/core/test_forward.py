@@ -237,10 +237,15 @@ def test_refusals_that_may_be() -> None:
     )
     refused = run(bundle, {("m", "do"): [REFUSED]})
     assert status(refused) == "succeeded"
-    assert refused.state.steps["m"].output == {"id": "m-1", "rows": ["m-1"]}
+    assert refused.state.steps["m"].output == {
+        "id": "m-1",
+        "rows": ["m-1"],
+        "each": [{"id": "m-1", "rows": ["m-1"]}],
+    }
     assert facts(refused, e.CallIntended)[-1].input == {"name": "refused"}
     both = run(bundle)
-    assert both.state.steps["m"].output == {"id": "m-0", "rows": ["m-0", "m-1"]}
+    each = [{"id": "m-0", "rows": ["m-0"]}, {"id": "m-1", "rows": ["m-1"]}]
+    assert both.state.steps["m"].output == {"id": "m-0", "rows": ["m-0", "m-1"], "each": each}
     lost = run(bundle, {("m", "do"): [REFUSED, NOT_SENT, NOT_SENT, NOT_SENT, NOT_SENT]})
     assert status(lost) == "failed"
 

@@ -148,7 +148,7 @@ def a_branch_does_not_wait_for_the_one_beside(story: Story) -> Iterator[str]:
     is_calm = not (story.closed or story.taken_over or any(isinstance(each, e.RunPaused) for each in story.events))
     if story.end != "rests" or not is_calm:
         return
-    asked = [question for question in story.questions if not question.gone]
+    asked = [question for question in story.questions if not question.gone and question.event.step]
     if any(question.event.kind == "failure" for question in asked):
         return
     for question in asked:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from runner.core import events as e
 from tests.laws.branch_laws import are_beside
 from tests.laws.register import action_of, law, named
-from tests.laws.story import FORWARD, WRITES, Story, Try
+from tests.laws.story import FORWARD, WRITES, CallName, Story, Try
 
 
 @law("I1")
@@ -209,10 +209,25 @@ def retries_keep_the_rules(story: Story) -> Iterator[str]:
         allowed = (words.tries if words else None) or default
         never = (words.never_on if words else frozenset()) or (action.retry.never_on if action.retry else frozenset())
         for each, after in zip(tries, [*tries[1:], None], strict=True):
-            if each.intent.attempt > allowed:
-                yield f"{named(each.intent)} is one try too many (allowed {allowed})"
+            asked = allowed * (1 + _asked_again(story, name, each.seq))
+            if each.intent.attempt > asked:
+                yield f"{named(each.intent)} is one try too many (allowed {asked})"
             if after is not None and after.intent.generation == each.intent.generation:
                 yield from _may_follow(each, after, never)
+
+
+def _asked_again(story: Story, name: CallName, before: int) -> int:
+    """How often a person had the service asked once more about this call: each time the tries begin anew."""
+    about = {
+        event.handoff
+        for event in story.events
+        if isinstance(event, e.HandedOff) and (event.step, event.purpose, event.part) == name
+    }
+    return sum(
+        isinstance(event, e.HandOffResolved) and event.choice == "again" and event.handoff in about
+        for seq, event in story.numbered()
+        if seq < before
+    )
 
 
 def _may_follow(each: Try, after: Try, never: frozenset[str]) -> Iterator[str]:

@@ -26,6 +26,7 @@ class CallIntended(CallEvent):
     request: Mapping[str, Json] = field(default_factory=dict)
     input: Mapping[str, Json] = field(default_factory=dict)
     parts: int = 1
+    fans_out: bool = False
     start_no: int = 0
     limit: int = 30_000
     fence: int = 0
