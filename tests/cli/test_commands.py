@@ -287,7 +287,7 @@ def test_a_run_that_asks_a_person_and_its_answers(terminal: Terminal) -> None:
     assert (seen.code, "person:tom has seen h1." in seen.out) == (0, True)
     assert "(seen)" in terminal.type("handoffs", "list").out
     wrong = terminal.type("handoffs", "resolve", run, "h1", "maybe")
-    assert (wrong.code, wrong.err.startswith('amends: "maybe" is no answer; answers are compensate, retry')) == (
+    assert (wrong.code, wrong.err.startswith('amends: "maybe" is no answer; answers are again, compensate, retry')) == (
         2,
         True,
     )
