@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import PurePath
 from types import SimpleNamespace
@@ -38,6 +39,7 @@ from runner.language.types import check_fields
 _STAND_IN: Mapping[str, Json] = {"title": "?", "connector": "unnamed"}
 
 
+@lru_cache(maxsize=128)
 def kind_from_text(text: str, file: str) -> tuple[ConnectorKind | None, tuple[Problem, ...]]:
     """The kind that a connector file describes. With a problem of level error there is no kind; all problems come."""
     source, problems = read(text, file)
