@@ -253,7 +253,7 @@ async def test_c2_an_undo_that_finds_nothing_is_a_persons_matter(tmp_path: Path)
 @pytest.mark.crash
 @pytest.mark.parametrize(
     "point",
-    ["after call refund undo", "before commit CallIntended reserve undo", "after commit CallIntended reserve undo"],
+    ["after call refund undo", "after commit CallIntended reserve undo"],
 )
 async def test_c2_a_kill_between_two_undos_repeats_none(tmp_path: Path, point: str) -> None:
     async with opened(tmp_path, TRIP) as ground:

@@ -120,9 +120,7 @@ async def test_k2_a_kill_in_the_middle_of_a_call_and_what_was_due_meanwhile(tmp_
 
 @pytest.mark.slow
 @pytest.mark.crash
-@pytest.mark.parametrize(
-    "point", ["before commit CallIntended after do", "after commit TimerSet nap wait", "after commit start"]
-)
+@pytest.mark.parametrize("point", ["after commit TimerSet nap wait", "after commit start"])
 async def test_k2_a_kill_between_two_steps_leaves_a_run_that_goes_on(tmp_path: Path, point: str) -> None:
     async with opened(tmp_path, NAP) as ground:
         assert await dying(ground.folder, "nap", "k1", point) == -9, (ground.folder / "trace").read_text()

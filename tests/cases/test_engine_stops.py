@@ -129,7 +129,7 @@ def _check(ground: Ground, engine: Engine, run: str) -> None:
 @NAMES
 async def test_a_pause_begins_nothing_new_and_a_resume_goes_on(tmp_path: Path, name: str) -> None:
     phase = PHASES[name]
-    async with opened(tmp_path, STOPS, text=connector(limit=3_000)) as ground, ground.engine() as engine:
+    async with opened(tmp_path, STOPS, text=connector(limit=1_500)) as ground, ground.engine() as engine:
         run = await _arrive(ground, engine, phase)
         await engine.act(run, "pause")
         view = await engine.rest(run)
@@ -145,7 +145,7 @@ async def test_a_pause_begins_nothing_new_and_a_resume_goes_on(tmp_path: Path, n
 @NAMES
 async def test_stop_here_leaves_what_was_done_and_lists_it(tmp_path: Path, name: str) -> None:
     phase = PHASES[name]
-    async with opened(tmp_path, STOPS, text=connector(limit=3_000)) as ground, ground.engine() as engine:
+    async with opened(tmp_path, STOPS, text=connector(limit=1_500)) as ground, ground.engine() as engine:
         run = await _arrive(ground, engine, phase)
         view = await engine.order(run, "stop")
         if view.status == "needs_person":
@@ -163,7 +163,7 @@ async def test_stop_here_leaves_what_was_done_and_lists_it(tmp_path: Path, name:
 @NAMES
 async def test_stop_and_compensate_makes_good_what_was_done(tmp_path: Path, name: str) -> None:
     phase = PHASES[name]
-    async with opened(tmp_path, STOPS, text=connector(limit=3_000)) as ground, ground.engine() as engine:
+    async with opened(tmp_path, STOPS, text=connector(limit=1_500)) as ground, ground.engine() as engine:
         run = await _arrive(ground, engine, phase)
         if phase.is_compensating:
             with pytest.raises(NotPossible, match="is compensating already"):
