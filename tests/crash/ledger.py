@@ -13,6 +13,7 @@ from runner.clock import MachineClock
 from runner.core import events as e
 from runner.store.facts import RunFilter
 from runner.store.sql import SqlStore, open_store
+from tests.crash.project import BRANCH_OF
 
 ONCE = frozenset({"service.once", "service.undo_once", "mail.send"})
 
@@ -32,6 +33,16 @@ class Receivers:
         return cls(effects=keys, mails=Counter(mail["message_id"] for mail in mine))
 
 
+def lost_at_once(folder: Path) -> int:
+    """How many calls were out when an engine died."""
+    store = open_store(folder, clock=MachineClock(), writable=False)
+    try:
+        rows = store.log(store.runs(RunFilter())[0].run)
+        return sum(isinstance(row.event, e.CallUnknown) and row.event.take_over for row in rows)
+    finally:
+        store.close()
+
+
 def violations(folder: Path, receivers: Receivers, *, wanted: str) -> list[str]:
     """What is wrong, one sentence each; empty when the case holds."""
     store = open_store(folder, clock=MachineClock(), writable=False)
@@ -43,7 +54,8 @@ def violations(folder: Path, receivers: Receivers, *, wanted: str) -> list[str]:
         if runs[0].status not in wanted.split("|"):
             found.append(f"the run ended {runs[0].status}, not {wanted}")
         events = [row.event for row in store.log(runs[0].run) if row.event is not None]
-        return found + _against_receivers(events, receivers) + _order(events) + _dispositions(store, runs[0].run)
+        order = [what for branch in _branches_of(runs[0].flow) for what in _order(events, branch)]
+        return found + _against_receivers(events, receivers) + order + _dispositions(store, runs[0].run)
     finally:
         store.close()
 
@@ -73,8 +85,15 @@ def _against_receivers(events: Sequence[e.Event], receivers: Receivers) -> list[
     return found
 
 
-def _order(events: Sequence[e.Event]) -> list[str]:
-    """Forward stops at ForwardClosed; compensations start in the reverse order of the forward starts."""
+def _branches_of(flow: str) -> set[str]:
+    return set(BRANCH_OF.values()) if flow == "beside" else {""}
+
+
+def _order(events: Sequence[e.Event], branch: str) -> list[str]:
+    """Forward stops at ForwardClosed; compensations start in the reverse order of the forward starts.
+
+    With a branch, only what stands in it and what stands in none: the branches do not wait for each other.
+    """
     found: list[str] = []
     is_closed = False
     starts: dict[str, int] = {}
@@ -83,7 +102,7 @@ def _order(events: Sequence[e.Event]) -> list[str]:
     for event in events:
         if isinstance(event, e.ForwardClosed):
             is_closed = True
-        if not isinstance(event, e.CallIntended):
+        if not isinstance(event, e.CallIntended) or (branch and BRANCH_OF.get(event.step, branch) != branch):
             continue
         if event.purpose == "do":
             starts[event.step] = max(starts.get(event.step, 0), event.start_no)

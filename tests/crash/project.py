@@ -1,4 +1,4 @@
-"""The project of the crash cases: a flow with a step of every kind, and its compensations of every word."""
+"""The project of the crash cases: a flow with a step of every kind and compensations of every word, one with branches."""
 
 from __future__ import annotations
 
@@ -102,6 +102,48 @@ steps:
 outputs: { id: "${{ steps.last.id }}" }
 """
 
+BESIDE = """flow: beside
+title: Two branches at once, made good at once
+owner: person:me
+mode: live
+run_key: ${{ trigger.id }}
+record: case/${{ inputs.name }}
+inputs: { name: text }
+steps:
+  - id: both
+    compensate_at_once: true
+    parallel:
+      one:
+        - id: keyed
+          do: service.keyed
+          compensate: { cancel: service.undo_keyed, with: { of: "${{ output.id }}" } }
+        - id: once
+          do: service.once
+          unattended: It only counts.
+          accept_order: It is put right.
+          compensate: { correct: service.undo_once, with: { of: "${{ output.id }}" } }
+      two:
+        - id: asked
+          do: service.asked
+          compensate: { mark: service.undo_asked, with: { of: "${{ output.id }}" } }
+        - id: way
+          choose:
+            - when: ${{ inputs.name == "nobody" }}
+              steps:
+                - { id: never, do: service.handed, compensate: { none: It only counts. } }
+            - steps:
+                - id: own
+                  do: records.create
+                  with: { collection: cases, name: "${{ inputs.name }}" }
+                  compensate: cancel
+  - id: last
+    do: service.last
+    compensate: { cancel: service.undo_keyed, with: { of: "${{ output.id }}" } }
+outputs: { id: "${{ steps.last.id }}", never: "${{ outcome.never }}" }
+"""
+BRANCH_OF = {"keyed": "one", "once": "one", "asked": "two", "own": "two"}
+"""The branch of each step of `beside` that has one."""
+
 
 def write_project(folder: Path, *, origin: str, smtp_port: int) -> None:
     """The project in an empty folder."""
@@ -114,3 +156,4 @@ def write_project(folder: Path, *, origin: str, smtp_port: int) -> None:
         " security: none, allow_insecure: true }\n"
     )
     (folder / "flows" / "every.yaml").write_text(FLOW)
+    (folder / "flows" / "beside.yaml").write_text(BESIDE)

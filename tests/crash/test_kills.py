@@ -14,15 +14,22 @@ from pathlib import Path
 import pytest
 
 from runner.demo.servers import end
-from tests.crash.ledger import Receivers, mails_of, violations
+from tests.crash.ledger import Receivers, lost_at_once, mails_of, violations
 from tests.crash.project import write_project
 from tests.support.processes import ROOT, HttpProcess, SmtpProcess
 from tests.support.says import DROP_AFTER, late, refused
 
 LATE = 150
-VARIANTS = {"forward": "succeeded", "compensating": "closed", "lost": "succeeded", "undo_lost": "closed"}
-"""How each variant ends: the compensating ones have a hand-off, so a person closes them; in the last two, answers are
-lost on the way forward or while compensating."""
+SLOWLY = 100
+VARIANTS = {
+    "forward": "succeeded", "compensating": "closed", "lost": "succeeded", "undo_lost": "closed",
+    "beside": "succeeded", "undone_beside": "compensated",
+}  # fmt: skip
+"""How each variant ends: the compensating ones have a hand-off, so a person closes them; in those named lost, answers
+are lost on the way forward or while compensating; the last two are of the flow with branches, whose receivers take
+their time, so that calls of both branches are out together."""
+FLOWS = {"beside": "beside", "undone_beside": "beside"}
+SLOW = ("keyed", "asked", "undo_keyed", "undo_asked")
 
 LOST = {"lost": ("keyed", "asked", "found", "once"), "undo_lost": ("undo_keyed", "undo_asked", "undo_once")}
 
@@ -31,6 +38,8 @@ NEW = {
     "compensating": ("undo", "last", "Closed", "Compensation", "Hand", "Record", "quarantine", "delete", "Finished"),
     "lost": ("lookup", "Unknown", "Settled", "retry", "Hand", "Record", "find", "Timer"),
     "undo_lost": ("undo_lookup", "Unknown", "Settled", "retry", "Timer"),
+    "beside": ("keyed", "asked", "Scope", "Branch", "own"),
+    "undone_beside": ("undo", "Closed", "Compensation", "delete"),
 }
 """Words of the points that a variant adds to those before it; none = all of them."""
 
@@ -64,7 +73,9 @@ class Bench:
         self.http.reset()
         self.http.ask("POST", "/plans", {"id": "basic", "label": "Basic"})
         self.http.reset()
-        if variant in ("compensating", "undo_lost"):
+        for name in SLOW if variant in FLOWS else ():
+            self.http.script(f"POST /{name}", always=late(SLOWLY))
+        if variant in ("compensating", "undo_lost", "undone_beside"):
             self.http.script("POST /last", always=refused())
         for name in LOST.get(variant, ()):
             self.http.script(f"POST /{name}", DROP_AFTER)
@@ -73,11 +84,11 @@ class Bench:
             self.http.script(f"POST /{target.split()[2]}", late(LATE))
         self.smtp.script(after_dot=[f"delay {LATE}"] * 3 if is_during and target.split()[2] == "send" else [])
 
-    def child(self, case: str, **words: object) -> int:
+    def child(self, case: str, variant: str, **words: object) -> int:
         """Runs one child to its end; answers its exit code (-9: killed)."""
         assert self.zygote.stdin is not None
         assert self.zygote.stdout is not None
-        self.zygote.stdin.write(json.dumps({"case": case, **words}) + "\n")
+        self.zygote.stdin.write(json.dumps({"case": case, "flow": FLOWS.get(variant, "every"), **words}) + "\n")
         self.zygote.stdin.flush()
         status: int = json.loads(self.zygote.stdout.readline())["status"]
         return status
@@ -87,7 +98,7 @@ class Bench:
         case = f"trace{variant}"
         self.begin(variant)
         trace = self.folder / case
-        assert self.child(case, trace=str(trace)) == 0, _error(self.project)
+        assert self.child(case, variant, trace=str(trace)) == 0, _error(self.project)
         assert self.verdict(case, VARIANTS[variant]) == []
         lines = [line.split(" ", 1) for line in trace.read_text().splitlines()]
         return [(int(number), point) for number, point in lines]
@@ -101,8 +112,8 @@ class Bench:
         nth, target = point
         case = f"{variant[0]}{number}"
         self.begin(variant, target)
-        killed = self.child(case, target=target, nth=nth)
-        again = self.child(case)
+        killed = self.child(case, variant, target=target, nth=nth)
+        again = self.child(case, variant)
         wrong = [] if killed in (-9, 0) else [f"the first process ended {killed}, it was not killed"]
         if again != 0:
             wrong.append(f"the second process ended {again}: {_error(self.project)}")
@@ -110,13 +121,15 @@ class Bench:
             wrong += self.verdict(case, VARIANTS[variant])
         effects = sum(self.http.ledger()["by_key"].values())
         return Verdict(
-            variant=variant, nth=nth, point=target, wrong=tuple(wrong), effects=effects, was_killed=killed == -9
-        )
+            variant=variant, nth=nth, point=target, wrong=tuple(wrong), effects=effects, was_killed=killed == -9,
+            lost=lost_at_once(self.project),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """What became of one case; `effects` is how many effects the HTTP receiver saw in it.
+    """What became of one case; `effects` is how many effects the HTTP receiver saw in it, `lost` how many calls were
+    out when the process was killed.
 
     Two mails that are answered in the same instant are recorded together, so a point may be passed over: such a case
     counts for nothing.
@@ -128,6 +141,7 @@ class Verdict:
     wrong: tuple[str, ...]
     effects: int
     was_killed: bool
+    lost: int
 
 
 def _error(folder: Path) -> str:
@@ -161,7 +175,13 @@ def test_no_kill_loses_or_repeats_anything(benches: list[Bench], capsys: pytest.
     wrong = [verdict for verdict in verdicts if verdict.wrong]
     with capsys.disabled():
         effects = sum(verdict.effects for verdict in verdicts)
-        print(f"\nkilled at {len(verdicts)} points, {effects} effects at the receiver, {len(wrong)} cases went wrong")
+        both = sum(verdict.lost >= 2 for verdict in verdicts)
+        print(
+            f"\nkilled at {len(verdicts)} points, {both} with two calls out or more, {effects} effects at the receiver, "
+            f"{len(wrong)} cases went wrong"
+        )
     assert not wrong, "\n".join(f"{v.variant} {v.nth} {v.point}: {'; '.join(v.wrong)}" for v in wrong)
-    assert len(verdicts) >= 120
+    assert len(verdicts) >= 150
+    assert sum(verdict.lost >= 2 for verdict in verdicts if verdict.variant == "beside") >= 4
+    assert sum(verdict.lost >= 2 for verdict in verdicts if verdict.variant == "undone_beside") >= 4
     assert sum(verdict.effects for verdict in verdicts) >= 5 * len(verdicts)

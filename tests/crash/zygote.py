@@ -105,16 +105,16 @@ def case(command: dict[str, Any], project: Project, bundle: Bundle) -> None:
 
 
 def main() -> None:
-    """Reads commands until the end of input. The flow is read once, before the first fork."""
+    """Reads commands until the end of input. The flows are read once, before the first fork."""
     project = Project.open(sys.argv[1])
-    bundle = project.bundle("every")
+    bundles = {flow: project.bundle(flow) for flow in ("every", "beside")}
     for line in sys.stdin:
         command = json.loads(line)
         child = os.fork()
         if child == 0:
             code = 1
             try:
-                case(command, project, bundle)
+                case(command, project, bundles[command["flow"]])
                 code = 0
             except BaseException:  # noqa: BLE001 - the child tells, whatever it was
                 Path(project.folder, "child.err").write_text(traceback.format_exc())
