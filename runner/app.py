@@ -21,7 +21,7 @@ from runner.clock import MachineClock
 from runner.contract import Connector, Json
 from runner.core import events as e
 from runner.core.state import State
-from runner.engine.embedded import Embedded, read_state
+from runner.engine.embedded import Embedded, Observer, read_state
 from runner.engine.handover import Listener, Tell, ask
 from runner.engine.starting import Wish, start_run
 from runner.errors import EngineBusy, NotPossible, SettingsError, StoreError
@@ -241,8 +241,11 @@ class Amends(Reading):
             await store.go_on_restored(by)
             return paused
 
-    async def serve(self, on_ready: Callable[[], None]) -> None:
-        """Drives the project's runs until SIGTERM or SIGINT. Raises EngineBusy if another process does."""
+    async def serve(self, on_ready: Callable[[], None], on_turn: Observer | None = None) -> None:
+        """Drives the project's runs until SIGTERM or SIGINT. Raises EngineBusy if another process does.
+
+        `on_turn` is told of every run's new facts.
+        """
         lock = EngineLock(self.project.folder)
         if not lock.acquire():
             holder = lock.holder()
@@ -254,7 +257,10 @@ class Amends(Reading):
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopped.set)
-        async with OwnDriver(self.project, self.clock, lock).running(settles=False):
+        driver = OwnDriver(self.project, self.clock, lock)
+        async with driver.running(settles=False):
+            if on_turn is not None:
+                driver.engine.observers.append(on_turn)
             on_ready()
             await stopped.wait()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated
@@ -11,11 +10,12 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from runner.cli import page, place, watching
+from runner.cli import page, place, sent, watching
 from runner.cli.words import plain, sentence
 from runner.contract import Action, Json, optional
 from runner.errors import NotFound
 from runner.language.connections import Found
+from runner.language.fields import BESIDE
 from runner.language.nearest import did_you_mean
 from runner.language.project import Project
 
@@ -92,9 +92,27 @@ def _tell(action: Action) -> None:
         page.say(f"  can be found by {', '.join(action.find_by)}")
 
 
+def _kind(kind: Json) -> str:
+    """A field's type in words: one of starttls, tls, none; or empty."""
+    if isinstance(kind, str):
+        return kind
+    if not isinstance(kind, Mapping):
+        return "any"
+    if "choice" in kind:
+        text = f"one of {', '.join(str(each) for each in kind['choice'])}"
+    elif "list" in kind:
+        text = f"list of {_kind(kind['list'])}"
+    else:
+        word = str(kind["type"]) if "type" in kind else next(iter(kind), "any")
+        rest = [f"{name} {sent.value(each)}" for name, each in kind.items() if name not in (*BESIDE, "type", word)]
+        inside = [sent.value(kind[word])] if word in kind else []
+        text = " ".join([word, *inside, *rest])
+    default = f", else {sent.value(kind['default'])}" if "default" in kind else ""
+    return f"{text}{' or empty' if kind.get('empty') else ''}{default}"
+
+
 def _fields(fields: Mapping[str, Json]) -> Table:
     table = page.grid((4, None, None))
     for name, kind in fields.items():
-        text = kind if isinstance(kind, str) else json.dumps(kind, ensure_ascii=False)
-        table.add_row("", name, Text(plain(text), style="dim" if optional(kind) else ""))
+        table.add_row("", name, Text(plain(_kind(kind)), style="dim" if optional(kind) else ""))
     return table

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from runner.app import Amends, Driver
 from runner.cli import FAILED, page, place, timeline, watching
-from runner.cli.words import plain
+from runner.cli.words import PROGRAM, plain
 from runner.demo import STORIES, Servers, Story, make_project, prove, start_servers
 from runner.demo.stories import FLOW
 from runner.engine.starting import Wish
@@ -77,25 +77,25 @@ def tell_next(folder: Path, views: list[RunView]) -> None:
         "",
         "Go on from here (the servers have ended; these commands need none)",
         f"  cd {plain(folder)}",
-        "  amends runs list",
-        f"  amends runs show {views[1].run}",
-        "  amends handoffs list",
-        "  amends log verify",
+        f"  {PROGRAM} runs list",
+        f"  {PROGRAM} runs show {views[1].run}",
+        f"  {PROGRAM} handoffs list",
+        f"  {PROGRAM} log verify",
     )
     waiting = next((view for view in views if view.status == "needs_person"), None)
     if waiting is not None:
         page.say(
             f"Run {waiting.run} waits for you: did the mail arrive? {SERVERS}/mails tells.",
             "To let it go on, start the servers again in a second terminal, then answer:",
-            "  amends demo . --servers",
-            f"  amends runs settle {waiting.run} {waiting.at_step} --happened",
+            f"  {PROGRAM} demo . --servers",
+            f"  {PROGRAM} runs settle {waiting.run} {waiting.at_step} --happened",
         )
 
 
 def keep_serving(folder: Path) -> None:
     """Runs the servers of a demo that was made before, until Ctrl-C or SIGTERM."""
     if not (folder / SERVERS / "servers.json").is_file():
-        raise NotPossible(f"{folder} holds no demo; make one with `amends demo`")
+        raise NotPossible(f"{folder} holds no demo; make one with `{PROGRAM} demo`")
     ends = {signal.SIGINT, signal.SIGTERM}
     with start_servers(folder / SERVERS) as servers:
         make_project(folder, backoffice_url=servers.backoffice_url, smtp_port=servers.smtp_port, token=servers.token)

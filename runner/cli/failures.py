@@ -72,7 +72,7 @@ def explain(error: AmendsError) -> None:
             complain(render(problem, error.sources.get(problem.file, "")))
     elif isinstance(error, InputsInvalid):
         complain("amends: the inputs do not fit the flow, so nothing was started:")
-        complain(*(f"  {name}: {bare(what)}." for name, what in error.problems.items()))
+        complain(*(f"  {name}: {bare(what)}.".replace("?.", "?") for name, what in error.problems.items()))
     else:
         complain(f"amends: {plain(error)}")
 

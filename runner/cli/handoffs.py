@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from runner.cli import page, timeline, watching
+from runner.cli import WRONG, page, timeline, watching
 from runner.cli.lists import HANDOFFS as COMMANDS
 from runner.cli.place import AsJson, By, Reason, Reference, RunId
+from runner.cli.questions import answers, question_json
 from runner.cli.run import read_given
 from runner.errors import NotFound
-from runner.people.operations import CHOICES, Order
+from runner.people.operations import Order
 
 HandOffId = Annotated[str, typer.Argument(metavar="[HANDOFF]", help="The question, where a run has more than one: h1.")]
 
@@ -28,7 +29,7 @@ def show(run: RunId, handoff: HandOffId = "", as_json: AsJson = False) -> None:
         asks = f'asks {known}, and not "{handoff}"' if known else "asks nothing of a person"
         raise NotFound(f"run {story.view.run} ({story.view.status}) {asks}")
     if as_json:
-        page.say_json([timeline.question_json(story, each) for each in found])
+        page.say_json([question_json(story, each) for each in found])
         return
     out = page.console()
     before = (timeline.head(story), Text(), Text("What happened", style="bold"), timeline.timeline(story, out))
@@ -55,8 +56,14 @@ def resolve(
 ) -> None:
     output = read_given([word for word in words_given if "=" in word], "", {})
     *handoff, choice = [word.replace("-", "_") for word in words_given if "=" not in word] or [""]
-    if choice not in CHOICES or len(handoff) > 1:
-        raise NotFound(f'"{choice}" is no answer; answers are {", ".join(CHOICES)}')
+    with watching.opened() as amends:
+        story = watching.story_of(amends, run)
+    asked = [each for each in story.state.open_handoffs if handoff in ([], [each.id]) and story.is_asked]
+    if asked and not any(choice in each.choices for each in asked):
+        meant = ", ".join(each.id for each in asked)
+        commands = [command for each in asked for command in answers(story, each).values()]
+        page.complain(f'amends: "{choice}" does not answer {meant}; these do:', *(f"  {each}" for each in commands))
+        raise typer.Exit(WRONG)
     order = Order(
         action=choice, by=by, handoff="".join(handoff), reason=reason, reference=reference, output=output,
         external_id=external_id or str(output.get("id", "")),

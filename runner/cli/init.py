@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli import page, place
+from runner.cli import page, place, words
 from runner.errors import NotPossible
 from runner.language.settings import project_name
 
@@ -32,6 +32,6 @@ def init(
         f"Made in {folder}: {', '.join(made)}." + (f" Left as they were: {', '.join(kept)}." if kept else ""),
         "Go on with",
         *([f"  cd {folder}"] if folder.resolve() != Path.cwd() else []),
-        "  amends check",
-        "  amends run first_flow --input request=R-1 --input name=Aya",
+        f"  {words.PROGRAM} check",
+        f"  {words.PROGRAM} run first_flow --input request=R-1 --input name=Aya",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
@@ -15,7 +15,9 @@ from runner.cli import page, place, words
 from runner.cli.place import AsJson
 from runner.clock import iso, shown
 from runner.contract import Json
+from runner.core.events import HandedOff
 from runner.errors import NotFound
+from runner.reading import Reading
 from runner.store.facts import HandOffView, RunFilter, RunView
 
 RUNS = place.noun("See runs, and do to them what a person can do.")
@@ -50,7 +52,7 @@ def runs(
     else:
         page.show(*run_lines(found, zone))
         if len(found) == limit:
-            page.say(f"There may be more: amends runs list --before {found[-1].run}")
+            page.say(f"There may be more: {words.PROGRAM} runs list --before {found[-1].run}")
 
 
 def run_lines(found: Sequence[RunView], zone: str) -> list[RenderableType]:
@@ -79,10 +81,10 @@ def _why(view: RunView, zone: str) -> str:
     if view.status == "needs_person":
         return words.plain(f"{view.needs}: {view.at_step}" if view.at_step else view.needs)
     if view.status == "waiting":
-        wake = f"until {shown(view.wake_at, zone)}" if view.wake_at is not None else view.waiting_for
+        wake = f"until {shown(view.wake_at, zone)}" if view.wake_at and not view.waiting_for else view.waiting_for
         return words.plain(f"{view.at_step} {wake}")
     stands = f"{view.stands} stand. " if view.status == "stopped" and view.stands else ""
-    return words.plain(f"{stands}{view.summary}")
+    return words.plain(f"{stands}{words.summary(view.summary)}")
 
 
 def view_json(view: RunView, zone: str) -> dict[str, Json]:
@@ -104,6 +106,7 @@ def handoffs(
         zone = place.zone_of(project)
         name = project.store.run(run).run if run else ""
         found = [each for each in project.handoffs(name, open_only=not everything) if owner in ("", each.owner)]
+        found = [replace(each, summary=_said(project, each) or each.summary) for each in found]
     if as_json:
         page.say_json([{**asdict(each), "opened_at": iso(each.opened_at, zone)} for each in found])
     elif not found:
@@ -112,7 +115,15 @@ def handoffs(
         since = f"since ({page.offsets([each.opened_at for each in found], zone)})"
         heads = ("run", "", "step", "for", since, "what it is about")
         page.show(page.listed(heads, [_question(each, zone) for each in found], fixed=(0, 1, 4)))
-        page.say("", f"Look at one: amends handoffs show {found[0].run} {found[0].handoff}")
+        page.say("", f"Look at one: {words.PROGRAM} handoffs show {found[0].run} {found[0].handoff}")
+
+
+def _said(project: Reading, each: HandOffView) -> str:
+    """What the author says where the flow itself hands over: it stands in the log alone."""
+    if each.kind not in ("step", "compensation"):
+        return ""
+    events = (row.event for row in project.store.log(each.run))
+    return next((ev.say for ev in events if isinstance(ev, HandedOff) and ev.handoff == each.handoff), "")
 
 
 def _question(each: HandOffView, zone: str) -> tuple[str, ...]:

@@ -35,9 +35,16 @@ def verb() -> typer.Typer:
     return typer.Typer(**PLAIN)
 
 
+class Noun(typer.Typer):
+    """The commands of one noun; its help tells what each of them does to the end of the sentence."""
+
+    def command(self, name: str | None = None, **settings: Any) -> Any:
+        return super().command(name, **{"short_help": settings.get("help"), **settings})
+
+
 def noun(summary: str) -> typer.Typer:
     """The commands of one noun."""
-    commands = typer.Typer(help=summary, **PLAIN)
+    commands = Noun(help=summary, **PLAIN)
     commands.callback(help=summary)(lambda: None)  # so that the only command keeps its name
     return commands
 

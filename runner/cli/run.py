@@ -10,11 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
-from runner.cli import OK, page, place, watching
+from runner.app import Amends
+from runner.cli import OK, page, place, sent, watching
 from runner.cli.place import AsJson, By
 from runner.contract import Json
+from runner.core.events import RunStarted
 from runner.engine.starting import Wish
-from runner.errors import InputsInvalid
+from runner.errors import InputsInvalid, RunKeyConflict
 from runner.language.fields import NUMBERS, kind_of_field
 from runner.language.problems import render
 from runner.language.project import YAML, CheckedFlow
@@ -48,10 +50,29 @@ def run(
         values = read_given(given or [], inputs, checked.flow.inputs)
         wish = Wish(given=values, key=key, starter=watching.person(amends, by), mode="draft" if draft else "")
         warn(checked)
-        code = watching.start_and_watch(
-            amends, lambda driver: driver.start(wanted, wish), detach=detach, as_json=as_json
-        )
+        try:
+            code = watching.start_and_watch(
+                amends, lambda driver: driver.start(wanted, wish), detach=detach, as_json=as_json
+            )
+        except RunKeyConflict as error:
+            raise RunKeyConflict(_other_key(str(error), checked.flow.run_key, values, amends)) from None
         raise typer.Exit(OK if detach else code)
+
+
+def _other_key(conflict: str, run_key: str, values: Mapping[str, Json], amends: Amends) -> str:
+    """Why the start was refused, and what truly gives this one a key of its own."""
+    if "trigger" in run_key:
+        return conflict
+    first, _, run = conflict.partition(" belongs to run ")
+    run = run.partition(",")[0]
+    kept = amends.store.log(run)[0].event if run else None
+    before = kept.inputs if isinstance(kept, RunStarted) else {}
+    other = [f"{name}={sent.value(before.get(name))}" for name in values if values[name] != before.get(name)]
+    started = f"which was started with {', '.join(other)}" if other else "which was started with other inputs"
+    return (
+        f"{first} belongs to run {run}, {started}; the key comes from run_key: {run_key}. "
+        "Give inputs that make another key, or change the flow"
+    )
 
 
 def warn(checked: CheckedFlow) -> None:
@@ -68,9 +89,13 @@ def read_given(given: list[str], file: str, fields: Mapping[str, Json]) -> dict[
     """
     values = _from_file(file) if file else {}
     problems: dict[str, str] = {}
+    twice: set[str] = set()
     for pair in given:
         name, sign, text = pair.partition("=")
-        if sign and name.strip():
+        if sign and name.strip() in twice:
+            problems[name.strip()] = "is given twice; give it once"
+        elif sign and name.strip():
+            twice.add(name.strip())
             values[name.strip()] = _value(text, fields.get(name.strip(), "text"))
         else:
             problems[pair] = "is not NAME=VALUE"

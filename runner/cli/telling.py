@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
+from runner.cli import sent
 from runner.cli.page import Sign
 from runner.cli.words import MADE_GOOD, answered, bare, plain, sentence, shown_id
-from runner.contract import Action
+from runner.contract import Action, Json
 from runner.core import events as e
 from runner.language.bundle import Bundle
 from runner.store.facts import LogRow
@@ -36,7 +37,7 @@ class Line:
     """One line of a timeline. Times are ms since the epoch; `step` is empty for the run as a whole.
 
     `until` is when a timer fires that is running, `then` what follows; `seq` is the last log entry the line tells of,
-    `branch` the name of the step's branch in a parallel.
+    `branch` the name of the step's branch in a parallel, `details` what stands below it.
     """
 
     at: int
@@ -47,6 +48,9 @@ class Line:
     branch: str = ""
     until: int | None = None
     then: Literal["", "goes on", "is tried again", "is looked up"] = ""
+    details: tuple[str, ...] = ()
+    is_passing: bool = False
+    """It has just happened, and what follows from it will be told on the same line."""
 
 
 def action_title(actions: Mapping[str, Action], name: str) -> str:
@@ -86,6 +90,9 @@ class Teller:
         self._trouble: dict[Call, int] = {}
         self._tries: dict[Call, int] = {}
         self._waits: dict[str, int] = {}
+        self._given: dict[tuple[str, str], Mapping[str, Json]] = {}
+        self._in_doubt: set[Call] = set()
+        self._taken_over_by = ""
         self._has_effects = False
 
     def read(self, row: LogRow) -> None:
@@ -113,7 +120,7 @@ class Teller:
         return len(self.lines) - 1
 
     def _change(self, place: int, **changes: Any) -> None:
-        self.lines[place] = replace(self.lines[place], seq=self._seq, **changes)
+        self.lines[place] = replace(self.lines[place], seq=self._seq, **{"is_passing": False, **changes})
 
     def _trouble_above(self, step: str) -> int | None:
         """The place of the step's last line, if it tells of a call that brought nothing."""
@@ -126,7 +133,11 @@ class Teller:
         if intent is None:
             return "The call"
         title = "Looking it up" if event.purpose in LOOKS else action_title(self.bundle.actions, intent.action)
-        return f"{title} ({event.part + 1} of {intent.parts})" if intent.parts > 1 else title
+        action, given = self.bundle.actions.get(intent.action), self._given.get((event.step, event.purpose), {})
+        if action is not None and action.own and given.get("collection"):
+            title = f"{title} ({sent.value(given['collection'])})"
+        to = f" to {sent.receiver(action, given, event.part)}" if intent.parts > 1 and given else ""
+        return f"{title}{to} ({event.part + 1} of {intent.parts})" if intent.parts > 1 else title
 
     def _made_good(self, event: e.CallEvent) -> str:
         intent = self._intents.get(event.call)
@@ -140,6 +151,8 @@ class Teller:
             self._trouble.pop(event.call, None)
             self._tries.pop(event.call, None)
         self._intents[event.call] = event
+        if event.input:
+            self._given[event.step, event.purpose] = event.input
         self._tries[event.call] = self._tries.get(event.call, 0) + 1
         place = self._trouble.get(event.call)
         if place is not None:
@@ -158,14 +171,16 @@ class Teller:
         often = f"{tries} tries, the last: " if tries > 1 else ""
         text = f"{self.about(event)}: {often}{word}.{_because(event.summary)}"
         sign: Sign = "unknown" if isinstance(event, e.CallUnknown) and event.purpose in ("do", "undo") else "wait"
+        if isinstance(event, e.CallUnknown) and event.purpose == "do":
+            self._in_doubt.add(event.call)
         place = self._trouble.get(event.call)
         if place is None:
-            self._trouble[event.call] = self.say(event, sign, text)
-        else:
-            self._change(place, at=event.at, sign=sign, text=text)
+            place = self._trouble[event.call] = self.say(event, sign, text)
+        self._change(place, at=event.at, sign=sign, text=text, is_passing=True)
 
     def applied(self, event: e.CallApplied) -> None:
         self._trouble.pop(event.call, None)
+        self._in_doubt.discard(event.call)
         tries = self._tries.pop(event.call, 1)
         if event.call not in self._intents or event.purpose in LOOKS:
             return
@@ -183,6 +198,7 @@ class Teller:
     def settled(self, event: e.CallSettled) -> None:
         self._trouble.pop(event.call, None)
         self._tries.pop(event.call, None)
+        self._in_doubt.discard(event.call)
         happened = event.result == "applied"
         self._has_effects = self._has_effects or (happened and event.purpose == "do")
         how = {"lookup": "by our reference", "find": "by its fields", "evidence": "from a late answer"}.get(event.by)
@@ -232,7 +248,8 @@ class Teller:
         self.say(event, "note", f"At once: {names}.")
 
     def drafted(self, event: e.DraftRecorded) -> None:
-        self.say(event, "note", f"{action_title(self.bundle.actions, event.action)}: written down, not sent.")
+        place = self.say(event, "note", f"{action_title(self.bundle.actions, event.action)}: written down.")
+        self._change(place, details=sent.fields(event.input))
 
     def timer_set(self, event: e.TimerSet) -> None:
         if not event.purpose:
@@ -260,12 +277,13 @@ class Teller:
 
     def started(self, event: e.RunStarted) -> None:
         self._has_effects = bool(event.continues)
+        self._taken_over_by = plain(event.starter) if event.clean_up == "take_over" else ""
         if event.continues:
             self.say(event, "person", f"{plain(event.starter)} lets run {event.continues} be cleaned up.")
 
     def closed(self, event: e.ForwardClosed) -> None:
         if event.compensate:
-            may_stand = self._has_effects or any(call[1] == "do" for call in self._trouble)
+            may_stand = self._has_effects or bool(self._in_doubt)
             follows = "What was done is now made good." if may_stand else "Nothing had been done."
             why = f"Step {event.failed_step} failed. " if event.cause == "failure" and event.failed_step else ""
             self.say(event, "note", f"{why}{follows}")
@@ -287,7 +305,9 @@ class Teller:
             self.say(event, "failed", text)
 
     def finished(self, event: e.RunFinished) -> None:
-        self.say(event, "failed" if event.status in ("failed", "stopped") else "done", _ENDS[event.status])
+        by = f" {self._taken_over_by} has taken it over." if event.status == "closed" and self._taken_over_by else ""
+        sign: Sign = "failed" if event.status in ("failed", "stopped") else "done"
+        self.say(event, sign, f"Closed:{by}" if by else _ENDS[event.status])
 
     def handed_off(self, event: e.HandedOff) -> None:
         is_told = event.kind == "compensation_failed" or self._trouble_above(event.step) is not None
@@ -297,6 +317,7 @@ class Teller:
 
     def resolved(self, event: e.HandOffResolved) -> None:
         reference = f" ({plain(event.reference)})" if event.reference else ""
+        self._taken_over_by = plain(event.by) if event.choice == "take_over" else self._taken_over_by
         answer = f"{answered(event.choice)}{_known(event.external_id)}{reference}"
         self.say(event, "person", f"{plain(event.by)} answers {event.handoff}: {answer}.{_because(event.reason)}")
 

@@ -14,10 +14,13 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from runner.app import Amends, Driver
-from runner.cli import DEFECT, OK, page, place, timeline, words
+from runner.app import Amends, Driver, OwnDriver
+from runner.cli import DEFECT, OK, page, place, sent, timeline, words
+from runner.cli.questions import call_of
+from runner.cli.story import Story, status_line
 from runner.cli.telling import AGAIN, Line, tell
-from runner.cli.timeline import Clock, Story
+from runner.cli.timeline import Clock
+from runner.engine.embedded import GRACE
 from runner.errors import InvalidFlow, NotFound, NotPossible, StoreCorrupt
 from runner.language.nearest import did_you_mean
 from runner.people.operations import Order
@@ -71,42 +74,61 @@ def story_of(amends: Amends, run: str) -> Story:
     )  # fmt: skip
 
 
-def drive(amends: Amends, doing: Callable[[Driver], Awaitable[T]]) -> T:
-    """Does something with the driver. Ctrl-C and SIGTERM end it, and let the engine close in good order."""
+def drive(amends: Amends, doing: Callable[[Driver], Awaitable[T]], leaving: Callable[[], None] = lambda: None) -> T:
+    """Does something with the driver. Ctrl-C and SIGTERM end it, and let the engine close in good order.
+
+    `leaving` is called first then, where this process has the engine.
+    """
 
     async def go() -> T:
         current = asyncio.current_task()
         assert current is not None
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, current.cancel)
         async with amends.driver() as driver:
-            return await doing(driver)
+            try:
+                return await doing(driver)
+            except asyncio.CancelledError:
+                if isinstance(driver, OwnDriver):
+                    leaving()
+                raise
 
     return asyncio.run(go())
 
 
 def watched(amends: Amends, doing: Callable[[Driver], Awaitable[RunView]], found: list[str]) -> RunView:
     """Drives, and turns Ctrl-C into the sentence that says where the run (`found`) is to be seen."""
+    calling: list[str] = []
+
+    def leaving() -> None:
+        calls = amends.state(found[0])[1].calls.items() if found else ()
+        calling.extend(dict.fromkeys(name[0] for name, call in calls if call.is_open))
+        if calling:
+            page.complain(f"\nWaiting up to {GRACE:g} s for the answer to step {', '.join(calling)} …")
+
     try:
-        return drive(amends, doing)
+        return drive(amends, doing, leaving)
     except (KeyboardInterrupt, asyncio.CancelledError):
         if not found:
             raise place.Interrupted("Stopped before a run was started.") from None
+        told = {line.step: line.text for line in story_of(amends, found[0]).lines} if calling else {}
+        became = "".join(f"\nStep {step}: {told[step]}" for step in calling if step in told)
         raise place.Interrupted(
-            f"\nYou have stopped watching, and run {found[0]} is not stopped: it goes on with `amends serve` or the "
-            "next command.\n"
-            f"See it with `amends runs show {found[0]}`, go on watching with `amends runs watch {found[0]}`."
+            f"{became}\nYou have stopped watching, and run {found[0]} is not stopped: it goes on with "
+            f"`{words.PROGRAM} serve` or the next command.\n"
+            f"See it with `{words.PROGRAM} runs show {found[0]}`, go on watching with "
+            f"`{words.PROGRAM} runs watch {found[0]}`."
         ) from None
 
 
-async def follow(amends: Amends, driver: Driver, run: str, *, quiet: bool = False) -> RunView:
-    """Watches a run until it rests."""
+async def follow(amends: Amends, driver: Driver, run: str, *, quiet: bool = False, since: int = 0) -> RunView:
+    """Watches a run until it rests; what stands in its log up to the entry `since` is not told again."""
     if quiet:
         return await driver.follow(run, lambda: None)
-    watcher = Watcher(lambda: story_of(amends, run), page.console())
+    watcher = Watcher(lambda: story_of(amends, run), page.console(), since)
     with watcher.showing():
         watcher.turn()
         view = await driver.follow(run, watcher.turn)
-        watcher.turn()
+        watcher.turn(is_last=True)
     return view
 
 
@@ -129,7 +151,7 @@ def start_and_watch(
     if as_json:
         page.say_json(timeline.as_json(story_of(amends, view.run)))
     elif view.ended_at is None:
-        page.say("It goes on with `amends serve` or the next command.")
+        page.say(f"It goes on with `{words.PROGRAM} serve` or the next command.")
     return OK
 
 
@@ -140,15 +162,18 @@ def _begun(started: Started, amends: Amends) -> str:
     return f"Run {view.run} of {view.flow}{' (DRAFT: nothing is sent)' if view.mode == 'draft' else ''}"
 
 
-def tell_rest(amends: Amends, view: RunView, *, as_json: bool, whole: bool = False) -> int:
-    """How a run rests and what can be done; with `whole` the timeline too, which else was shown. Its exit code."""
+def tell_rest(amends: Amends, view: RunView, *, as_json: bool, since: int | None = None) -> int:
+    """How a run rests and what can be done, and what happened after the entry `since` of its log. Its exit code.
+
+    Without `since` that was told already where lines are only appended; a terminal shows all of it.
+    """
     story, out = story_of(amends, view.run), page.console()
     if as_json:
         page.say_json(timeline.as_json(story))
-    elif whole or out.is_terminal:
-        page.show(timeline.brief(story, out), out=out)
+    elif since is not None or out.is_terminal:
+        page.show(timeline.brief(story, out, since or 0), out=out)
     else:
-        page.say(f"Run {view.run} {timeline.status_line(story)}")
+        page.say(f"Run {view.run} {status_line(story)}")
         page.show(*timeline.ending(story))
     return code_of(view)
 
@@ -165,28 +190,58 @@ def code_of(view: RunView) -> int:
 
 
 def act(run: str, order: Order, *, as_json: bool) -> None:
-    """Carries out an order, watches what follows from it, and tells how the run stands then."""
+    """Carries out an order, watches what follows from it, and tells what happened since and how the run stands."""
     with opened() as amends:
-        order = replace(order, by=person(amends, order.by))
         name = amends.store.run(run).run
-        found = [name]
+        order = completed(amends, name, replace(order, by=person(amends, order.by)))
+        before, found, told = amends.store.log_end(name).seq, [name], [False]
 
         async def doing(driver: Driver) -> RunView:
             view = await driver.act(name, order)
             found[0] = view.run
             if view.status in ("paused", "needs_person") or view.ended_at is not None:
                 return view
-            return await follow(amends, driver, view.run, quiet=as_json)
+            told[0] = not as_json and not page.console().is_terminal
+            return await follow(amends, driver, view.run, quiet=as_json, since=before if view.run == name else 0)
 
-        tell_rest(amends, watched(amends, doing, found), as_json=as_json, whole=True)
+        view = watched(amends, doing, found)
+        tell_rest(amends, view, as_json=as_json, since=None if told[0] else before if view.run == name else 0)
+
+
+def completed(amends: Amends, run: str, order: Order) -> Order:
+    """The order, with what is known of an answer already: the fields we made ourselves, an id that is given as --id.
+
+    Raises NotPossible where "…" was copied, or a field is named that the action does not answer.
+    """
+    said = {"--reason": order.reason, "--reference": order.reference, "--id": order.external_id, **order.output}
+    if unsaid := [name for name, text in said.items() if text in ("…", "...")]:
+        raise NotPossible(f'the "…" of {unsaid[0]} stands for your own words; write them in its place')
+    if order.action != "happened":
+        return order
+    story = story_of(amends, run)
+    asked = [h for h in story.state.open_handoffs if order.handoff in ("", h.id) and order.step in ("", h.step)]
+    call = call_of(story, asked[0])[1] if len(asked) == 1 else None
+    action = story.bundle.actions.get(call.action) if call is not None else None
+    if call is None or action is None:
+        return order
+    wrong = [name for name in order.output if name not in action.output]
+    if wrong and not action.open_output:
+        known = did_you_mean(wrong[0], action.output, "there are")
+        raise NotPossible(f'{call.action} answers no field "{wrong[0]}"; {known}')
+    made = sent.own_answer(call.request)
+    outside = order.external_id or str(made.get("message_id", ""))
+    own_id = {"id": outside} if outside and "id" in action.output else {}
+    return replace(order, output={**made, **own_id, **order.output}, external_id=outside)
 
 
 class Watcher:
     """A run while it goes: a page on a terminal, plain lines elsewhere. `turn` when the log has something new."""
 
-    def __init__(self, read: Callable[[], Story], out: Console) -> None:
+    def __init__(self, read: Callable[[], Story], out: Console, since: int = 0) -> None:
         self._read = read
         self._out = out
+        self._since = since
+        self._has_said_how_to_leave = False
         self._story: Story | None = None
         self._printed: dict[int, Line] = {}
         self._live: Live | None = None
@@ -202,28 +257,49 @@ class Watcher:
             yield
         self._live = None
 
-    def turn(self) -> None:
+    def turn(self, *, is_last: bool = False) -> None:
         """Something new stands in the log."""
         self._story = self._read()
         if self._live is None:
-            self._append(self._story)
+            self._append(self._story, is_last)
 
     def _page(self) -> RenderableType:
         return under_way(self._story, self._out) if self._story is not None else Text("…")
 
-    def _append(self, story: Story) -> None:
+    def _append(self, story: Story, is_last: bool) -> None:
         clock = Clock(story)
         for number, line in enumerate(story.lines):
-            shown = replace(line, text=line.text.removesuffix(AGAIN).rstrip())
+            if line.seq <= self._since or (line.is_passing and not is_last and line is story.lines[-1]):
+                continue
+            shown = replace(line, text=line.text.removesuffix(AGAIN).rstrip(), is_passing=False)
             before = self._printed.get(number)
-            if before is not None and shown in (before, replace(before, seq=line.seq, at=line.at, until=None, then="")):
+            if before is not None and replace(before, seq=line.seq, at=line.at, until=None, then="") == shown:
+                continue
+            if before == shown:
                 continue
             self._printed[number] = shown
             step = f"{line.step}: " if line.step else ""
             page.say(f"{clock.time(line.at)} {page.sign(line.sign, self._out).plain} {step}{clock.text(line)}")
+            if line.details:
+                page.say(*(f"  {detail}" for detail in line.details))
+        if waits(story) and not self._has_said_how_to_leave:
+            self._has_said_how_to_leave = True
+            page.say(LEAVE)
+
+
+LEAVE = f"(Ctrl-C leaves; it goes on with `{words.PROGRAM} serve`)"
+LONG = 10_000
+"""ms to wait from which on it is said how to leave."""
+
+
+def waits(story: Story) -> bool:
+    """The run waits for a while."""
+    wake_at = story.view.wake_at
+    return story.view.status == "waiting" and wake_at is not None and wake_at - story.now > LONG
 
 
 def under_way(story: Story, out: Console) -> RenderableType:
     """A run that goes: its status, what has happened, the steps that are still to come."""
     status = Text(f"Run {story.view.run} ", style="bold") + Text(words.STATUS[story.view.status])
-    return Group(status, timeline.timeline(story, out, ahead=True))
+    leave = [Text(LEAVE, style="dim")] if waits(story) else []
+    return Group(status, timeline.timeline(story, out, ahead=True), *leave)

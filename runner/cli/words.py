@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
+import shutil
+import sys
 import unicodedata
 from collections.abc import Mapping
+from pathlib import Path
 
 STATUS: Mapping[str, str] = {
     "queued": "queued: it has not begun",
@@ -13,7 +17,7 @@ STATUS: Mapping[str, str] = {
     "paused": "paused: nothing new is begun until it is resumed",
     "compensating": "compensating: a step failed, and what was done is being made good",
     "succeeded": "succeeded: the flow came to its end",
-    "drafted": "drafted: every step was written down, nothing was sent",
+    "drafted": "drafted: every step was written down",
     "failed": "failed: nothing had been done, so nothing is to be made good",
     "compensated": "compensated: it did not go through, and was made good",
     "stopped": "stopped: a person stopped it here",
@@ -39,6 +43,7 @@ DISPOSITION: Mapping[str, str] = {
     "accepted": "left as it is",
     "by_hand": "settled by hand",
     "stands": "STANDS",
+    "left": "not undone",
 }
 """What has become of an effect; `answered` is told by its own word where that is known."""
 
@@ -52,6 +57,7 @@ CHOICES: Mapping[str, tuple[str, str]] = {
     "done": ("put right by hand", "it was put right by hand"),
     "stands": ("leave it as it is", "it stays as it is"),
     "close": ("close it, all stays", "close the run"),
+    "again": ("ask the service again", "ask the service again"),
     "take_over": ("take it over by hand", "taken over by hand"),
     "pause": ("pause it", ""),
     "resume": ("go on", ""),
@@ -61,8 +67,25 @@ CHOICES: Mapping[str, tuple[str, str]] = {
 }
 """What a person may choose: as it is offered, and as the answer that was given."""
 
+BY_CASE: Mapping[str, Mapping[str, str]] = {
+    "several": {"happened": "it is this one", "did_not": "none of them: make a new one"},
+    "several closed": {"happened": "it is this one", "did_not": "none of them: nothing to make good"},
+    "unknown keyed": {"did_not": "it did not: send again with a NEW key (only if you have looked)"},
+    "unknown lookup": {"did_not": "it did not: send again with a NEW key (only if you have looked)"},
+    "keyed": {"again": "ask again with the same key: harmless"},
+    "lookup": {"again": "look it up again"},
+    "unknown closed": {"did_not": "it did not: nothing to make good", "go_on": "make the rest good first"},
+    "unknown stopped": {"did_not": "it did not"},
+    "compensation_unknown": {"did_not": "it did not: try to make it good again"},
+    "compensation_unknown stopped": {"did_not": "it did not"},
+    "compensation_failed": {"retry": "try to make it good again"},
+    "request": {"retry": "try to make it good again"},
+}  # fmt: skip
+"""What a choice is called where it means something else: by the kind of question, and what the run is about."""
+
 _ODD = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 _HIDDEN = ("Cc", "Cf", "Cs", "Co")
+_CHOSE = re.compile(r" chose (\w+)(?=[.\s]|$)")
 _ARTICLE = re.compile(r"^(the|a|an|no|nothing|it|this|there)\b")
 
 
@@ -93,3 +116,25 @@ def shown_id(external_id: str, longest: int = 26) -> str:
 def answered(choice: str) -> str:
     """The answer that a person gave."""
     return CHOICES.get(choice, ("", choice))[1]
+
+
+def offered(choice: str, *cases: str) -> str:
+    """A choice as it is offered, in the first of these cases that has words of its own for it."""
+    found = (BY_CASE.get(case, {}).get(choice) for case in cases)
+    return next((text for text in found if text), CHOICES.get(choice, (choice.replace("_", " "),))[0])
+
+
+def summary(text: str) -> str:
+    """Why a run ended as it did, with a person's choice in words."""
+    return _CHOSE.sub(lambda found: f": {answered(found[1])}", text)
+
+
+def program() -> str:
+    """What to type for `amends` here: the word alone where the shell finds this program by it, else its place."""
+    typed = Path(sys.argv[0])
+    found = shutil.which("amends")
+    is_other = typed.name == "amends" and typed.is_file() and (not found or not typed.samefile(found))
+    return shlex.quote(str(typed.absolute())) if is_other else "amends"
+
+
+PROGRAM = program()

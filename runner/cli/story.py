@@ -1,0 +1,137 @@
+"""Everything there is to tell of one run, and what its parts are called: how it stands, what became of each effect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from runner.cli import page, sent, words
+from runner.cli.telling import Line
+from runner.clock import shown
+from runner.contract import Json
+from runner.core.state import State
+from runner.language.bundle import Bundle
+from runner.store.facts import EffectView, RunView
+
+ENDED_WELL = ("succeeded", "drafted")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Story:
+    """Everything there is to tell of one run: `lines` are what happened, `asking` the calls that have no answer yet.
+
+    `now` is ms since the epoch, `zone` the reader's.
+    """
+
+    view: RunView
+    bundle: Bundle
+    state: State
+    lines: tuple[Line, ...]
+    asking: tuple[Line, ...]
+    effects: tuple[EffectView, ...]
+    zone: str
+    now: int
+
+    @property
+    def is_asked(self) -> bool:
+        """A person is asked something."""
+        return bool(self.state.open_handoffs) and not self.state.has_ended
+
+    @property
+    def status(self) -> Text:
+        """The status in words and in its colour, with what is waited for."""
+        return Text(status_line(self), style=_STYLES.get(self.view.status, ""))
+
+    def with_effect(self, *dispositions: str) -> list[str]:
+        """The effects of which this has become, as `step (id)`, or `step (recipient)` where a step has several."""
+        return [
+            f"{effect.path} ({known})"
+            if (known := self.receiver(effect.path, effect.part) or words.shown_id(effect.external_id))
+            else effect.path
+            for effect in self.effects
+            if disposition_of(self, effect) in dispositions
+        ]
+
+    @property
+    def unknown(self) -> list[str]:
+        """Calls of which nobody knows whether they happened, with what they can be looked up by."""
+        calls = self.state.calls.items()
+        found = [(name, self.reference(*name)) for name, call in calls if name[1] == "do" and call.is_unsettled]
+        told = [(at[0], (self.receiver(at[0], at[2]), known and f"our reference {known}")) for at, known in found]
+        return [f"{step} ({', '.join(filter(None, texts))})" if any(texts) else step for step, texts in told]
+
+    @property
+    def taken_over_by(self) -> str:
+        """Who has taken the run over; empty where nobody has."""
+        by = [handoff.by for handoff in self.state.handoffs.values() if handoff.choice == "take_over"]
+        return (by[-1] if by else self.view.starter) if self.state.is_taken_over else ""
+
+    def reference(self, step: str, purpose: str, part: int = 0) -> str:
+        """What a call can be looked up by; empty where nothing was sent along, or there is no such call."""
+        call = self.state.calls.get((step, purpose, part))
+        action = self.bundle.actions.get(call.action) if call is not None else None
+        return sent.reference(action, call.key, call.request) if call is not None else ""
+
+    def input_of(self, step: str, purpose: str, part: int = 0) -> Mapping[str, Json]:
+        """What a call was given; of one part, where there are several."""
+        kept = self.state.undo if purpose == "undo" else self.state.steps
+        call, begun = self.state.calls.get((step, purpose, part)), kept.get(step)
+        if begun is None or call is None:
+            return {}
+        return sent.one_part(self.bundle.actions.get(call.action), begun.input, part)
+
+    def receiver(self, step: str, part: int, purpose: str = "do") -> str:
+        """What tells a part from the others: the recipient's address; empty where there are no parts."""
+        call = self.state.calls.get((step, purpose, part))
+        action = self.bundle.actions.get(call.action) if call is not None and call.parts > 1 else None
+        given = self.input_of(step, purpose, part)
+        return sent.value(given.get(action.fan_out)) if action is not None and action.fan_out in given else ""
+
+
+def status_line(story: Story) -> str:
+    """The status in words, with what is waited for and until when."""
+    view, state = story.view, story.state
+    text = words.STATUS.get(view.status, view.status)
+    if view.status == "needs_person":
+        asked = dict.fromkeys(handoff.owner for handoff in state.open_handoffs) or {view.needs or view.owner: None}
+        return f"needs a person: {words.plain(' and '.join(asked))} must act"
+    if view.status == "closed" and story.taken_over_by:
+        return f"closed: taken over by {words.plain(story.taken_over_by)}"
+    calling = dict.fromkeys(name[0] for name, call in state.calls.items() if call.is_open)
+    if calling and not state.has_ended:
+        return f"{text}: step {', '.join(calling)} was called, and no answer has come yet"
+    if view.status != "waiting":
+        return text
+    if state.held_for:
+        return f"{text}: {state.held_for} is held by {words.plain(state.held_by)}, which must be settled first"
+    if view.wake_at is None:
+        return f"{text}: {view.waiting_for or 'it is taken up by the next command or by `amends serve`'}"
+    step = f"step {view.at_step} " if view.at_step else ""
+    return f"{text}: {step}goes on at {shown(view.wake_at, story.zone)} ({page.left(view.wake_at - story.now)})"
+
+
+_STYLES = {
+    "succeeded": "green", "drafted": "green", "compensated": "cyan", "failed": "red", "stopped": "red",
+    "needs_person": "yellow", "paused": "yellow",
+}  # fmt: skip
+
+
+def disposition_of(story: Story, effect: EffectView) -> str:
+    """What has become of an effect; `left`: a take-over left it to a person."""
+    undo = story.state.undo.get(effect.path)
+    is_left = effect.disposition in ("by_hand", "stands") and story.state.is_taken_over and not effect.note
+    return "left" if is_left and (undo is None or undo.status not in ("done", "skipped")) else effect.disposition
+
+
+def became(story: Story, effect: EffectView) -> str:
+    """What has become of an effect, in the word of its compensation."""
+    if story.view.status in ENDED_WELL and effect.disposition in ("pending", "stands"):
+        return "done"
+    undo = story.state.calls.get((effect.path, "undo", effect.part)) or story.state.calls.get((effect.path, "undo", 0))
+    if effect.disposition in ("undone", "answered") and undo is not None:
+        return words.MADE_GOOD.get(undo.word, words.DISPOSITION[effect.disposition])
+    note = f": {words.bare(effect.note)}" if effect.note else ""
+    disposition = disposition_of(story, effect)
+    return f"{words.DISPOSITION.get(disposition, disposition)}{note}"
