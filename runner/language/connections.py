@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from typing import Any, Protocol
 
 from runner.contract import Action, ConnectorKind, Json, missing
-from runner.errors import Problem, SettingsError
+from runner.errors import NotFound, Problem, SecretMissing, SettingsError
 from runner.language.clauses import duration
 from runner.language.fields import WORDS, fits, kind_of_field
 from runner.language.nearest import did_you_mean
@@ -82,6 +82,10 @@ class Kinds:
             self._found[name] = self._load(name)
         return self._found[name]
 
+    def file_of(self, name: str) -> str:
+        """The file that problems of a connector in YAML give."""
+        return self.own[name][0] if name in self.own else f"connectors/{name}.yaml"
+
     def _load(self, name: str) -> Found | None:
         if name in self.own:
             file, text = self.own[name]
@@ -91,7 +95,7 @@ class Kinds:
             kind = entry.load() if hasattr(entry, "load") else entry
             return Found(kind=kind, name=name)
         shipped = self.declarative.shipped() if self.declarative is not None else {}
-        return self._from_text(name, shipped[name], f"connectors/{name}.yaml") if name in shipped else None
+        return self._from_text(name, shipped[name], self.file_of(name)) if name in shipped else None
 
     def _from_text(self, name: str, text: str, file: str) -> Found | None:
         if self.declarative is None:
@@ -189,6 +193,8 @@ def _connection(name: str, source: Source, kinds: Kinds) -> tuple[Connection | N
     found = kinds.find(connector)
     if found is None:
         at = (name, "connector")
+        if any(problem.level == "error" and problem.file == kinds.file_of(connector) for problem in kinds.problems):
+            return None, []  # the connector's own file says it
         if connector in kinds.names() or len(kinds.problems) > before:
             return refused("FL208", f'the connector "{connector}" cannot be used', "its own file has problems", at)
         hint = did_you_mean(connector, kinds.names(), "connectors")
@@ -200,8 +206,9 @@ def _connection(name: str, source: Source, kinds: Kinds) -> tuple[Connection | N
     settings = {key: line[key] for key in line if key != "connector" and (key not in EVERYWHERE or key in own)}
     try:
         actions = _actions(found.kind, settings)
+        found.kind.connect(name, settings, _NothingLent())
     except SettingsError as error:
-        return refused("FL006", str(error), "")
+        return refused("FL006", *_refusal(str(error)), _setting_named(name, str(error), line))
     rate = _RATE.match(str(line.get("rate", "")))
     return Connection(
         name=name,
@@ -212,6 +219,32 @@ def _connection(name: str, source: Source, kinds: Kinds) -> tuple[Connection | N
         at_once=line.get("at_once"),
         actions=actions,
     ), []
+
+
+class _NothingLent:
+    """What the check lends a connector: it may look at its settings, and at nothing else."""
+
+    def secret(self, name: str) -> str:
+        raise SecretMissing(f'the secret "{name}" is not read by a check')
+
+    def redact(self, text: str) -> str:
+        return text
+
+    def file(self, sha256: str) -> bytes:
+        raise NotFound("no file is read by a check")
+
+
+def _refusal(sentence: str) -> tuple[str, str]:
+    """(what, hint) of a connector's sentence; what follows a semicolon is the way out."""
+    what, _, hint = sentence.partition("; ")
+    return what, hint
+
+
+def _setting_named(name: str, sentence: str, line: Mapping[str, Json]) -> Path:
+    """Where to point: at the first setting of the line that the sentence names, else at the line itself."""
+    words = re.findall(r"[A-Za-z_]+", sentence.removeprefix(f"{name}: "))
+    named = next((word for word in words if word in line and word != "connector"), None)
+    return (name,) if named is None else (name, named)
 
 
 def _actions(kind: ConnectorKind, settings: Mapping[str, Json]) -> Mapping[str, Action]:

@@ -107,13 +107,21 @@ def field_types(fields: Mapping[str, Json]) -> dict[str, FieldType]:
     return found
 
 
+_CALLED_ELSEWHERE = {"string": "text", "str": "text", "int": "integer", "float": "number", "decimal": "number"} | {
+    "bool": "yes_no", "boolean": "yes_no", "enum": "choice", "array": "list", "object": "record", "mail": "email"
+}  # fmt: skip
+"""What other languages call a type."""
+
+
 def _short_form(text: str) -> FieldType:
     optional = text.endswith(_EMPTY)
     word = text.removesuffix(_EMPTY).strip()
     if word == "choice":
         raise ValueError("a choice needs its values: { choice: [a, b] }")
     if word not in KINDS:
-        raise ValueError(f'there is no type "{word}": {did_you_mean(word, _offered(), "types")}')
+        meant = _CALLED_ELSEWHERE.get(word.lower())
+        hint = f'did you mean "{meant}"?' if meant else did_you_mean(word, _offered(), "types")
+        raise ValueError(f'there is no type "{word}": {hint}')
     return FieldType(kind=word, optional=optional)
 
 

@@ -39,6 +39,12 @@ _PATTERNS = (
     (r"\.[A-Za-z]", "is not an action", "write it as connection.action"),
     ("[A-Za-z0-9_]*$", "is not a name", "a name has letters, digits and _, a letter first"),
 )
+_SWITCHES = {"True": "true", "False": "false"}
+_ONE_WORD = {
+    "compensate": "write cancel, or a map with one of cancel, mark, correct, quarantine, hand_off, or none: a reason",
+    "trigger": "write manual, or a map with one of form, webhook, schedule, cron, mail, poll, event",
+}
+"""Keys that are one word alone or a map: what can be written there."""
 _FORM_WORDS = {"compensate": "a compensation", "trigger": "a trigger", "steps": "a step"}
 
 
@@ -183,9 +189,10 @@ def _problems(
         return
     elif value_at(source.data, path) is None and kind != "value_error":
         what = f'nothing is written after "{name}"' if path else "the file is empty"
-        yield source.problem("FL006", path, what, on="key")
+        hint = _ONE_WORD.get(name) or _example(_field_at(root, detail["loc"], forms), name)
+        yield source.problem("FL006", path, what, hint if path else "", on="key")
     elif kind in ("union_tag_not_found", "union_tag_invalid"):
-        yield _form(source, path)
+        yield _form(source, path, _field_at(root, detail["loc"], forms))
     else:
         yield _value(detail, path, source, _field_at(root, detail["loc"], forms))
 
@@ -204,7 +211,7 @@ def _has_form(info: FieldInfo | None) -> bool:
     )
 
 
-def _form(source: Source, path: Path) -> Problem:
+def _form(source: Source, path: Path, info: FieldInfo | None) -> Problem:
     """A value that has several forms, and this is none of them."""
     value, is_a_step = value_at(source.data, path), is_step(path)
     owner = next((str(part) for part in reversed(path) if isinstance(part, str)), "")
@@ -212,6 +219,7 @@ def _form(source: Source, path: Path) -> Problem:
     name = "a step" if is_a_step else _FORM_WORDS.get(owner, owner)
     if not words or not isinstance(value, dict):
         hint = f"it is a map with one of: {', '.join(FORM_WORDS[owner])}" if owner in FORM_WORDS else ""
+        hint = hint or ("" if is_a_step else _example(info, owner))
         what = f'"{owner}" cannot be {_kind_of(value)}' if not is_a_step else f"a step cannot be {_kind_of(value)}"
         return _wide(source, path) or source.problem("FL006", path, what, hint)
     found = [word for word in words if word in value]
@@ -271,7 +279,8 @@ def _literal(name: str, value: Json, expected: str) -> tuple[str, str]:
     words = [word.strip().strip("'") for word in expected.replace(" or ", ", ").split(",")]
     shown = f'"{value}"' if isinstance(value, (str, int, float)) and not isinstance(value, bool) else _kind_of(value)
     close = nearest(str(value), words)
-    hint = f"it is one of: {', '.join(words)}" if len(words) > 1 else f"it can only be {words[0]}"
+    words = [_SWITCHES.get(word, word) for word in words]
+    hint = f"it is one of: {', '.join(words)}" if len(words) > 1 else _ONE_WORD.get(name, f"it can only be {words[0]}")
     return f'"{name}" cannot be {shown}', f'did you mean "{close}"?' if close else hint
 
 

@@ -12,7 +12,10 @@ from functools import lru_cache
 
 OPEN, CLOSE = "${{", "}}"
 
-_STRAY = re.compile(r"(?<!\$)\{\{|\{%|%\}|\{#")
+_STRAY = re.compile(
+    r"[＄$]?(?:｛｛|\{｛|｛\{)|＄\{\{?|\$\{(?=\s*(?:inputs|steps|outcome|run|trigger|output|failure|values)\b[^}]*\})"
+    r"|(?<![$＄])\{\{|\{%|%\}|\{#"
+)
 _STOP = re.compile(r"""}}|\$\{\{|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|['"]""", re.DOTALL)
 
 
@@ -103,11 +106,13 @@ def _stray_signs(text: str, found: list[Marker]) -> list[Fault]:
         if any(start <= match.start() < end for start, end in inside):
             continue
         sign = match[0]
-        if sign == "{{":
+        if not sign.isascii() or sign == "${":
+            what, hint = f'"{sign}" begins no expression', 'write "${{" before it and "}}" behind it'
+        elif sign == "{{":
             what, hint = '"{{" without "$" is not a marker', "write ${{ … }}"
         elif sign == "{#":
             what, hint = '"{#" is not in the language', "write a YAML comment behind #"
         else:
             what, hint = f'"{sign}" is not in the language', "{% for %} and {% if %} stand in templates alone"
-        wrong.append(Fault(offset=match.start(), length=2, what=what, hint=hint))
+        wrong.append(Fault(offset=match.start(), length=len(sign), what=what, hint=hint))
     return wrong

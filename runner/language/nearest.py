@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+MOST_NAMES = 16
+"""A hint names no more of what there is."""
+
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """The known name that is most like this one, or empty where none is near."""
@@ -25,5 +28,5 @@ def did_you_mean(name: str, known: Iterable[str], what: str = "known names") -> 
         return f'did you mean "{close}"?'
     if not names:
         return ""
-    more = f" … ({len(names)} in all)" if len(names) > 12 else ""
-    return f"{what}: {', '.join(names[:12])}{more}"
+    more = f" … ({len(names)} in all)" if len(names) > MOST_NAMES else ""
+    return f"{what}: {', '.join(names[:MOST_NAMES])}{more}"

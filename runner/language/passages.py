@@ -18,7 +18,7 @@ TAKEN_NAMES = frozenset("inputs steps outcome run trigger output failure values 
 
 DEEPEST = 10
 
-_SIGN = re.compile(r"\$\{\{|\{\{|\{%|\{#")
+_SIGN = re.compile(r"\$\{\{|[＄$]?(?:｛｛|\{｛|｛\{)|＄\{\{?|\{\{|\{%|\{#")
 _BLOCK_END = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|%\}|\{%", re.DOTALL)
 _FOR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s+in\s+(?=\S)")
 _LINE_START = re.compile(r"(?:^|\n)([ \t]*)\Z")
@@ -136,6 +136,10 @@ def _split(text: str, faults: list[Fault]) -> list[str | Value | _Block]:
             if alone and rest and len(plain) >= len(alone[1]):
                 plain, at = plain[: len(plain) - len(alone[1])], rest.end()
             pieces += [plain, block]
+        elif not match[0].isascii():
+            what, hint = f'"{match[0]}" begins no expression', 'write "${{" before it and "}}" behind it'
+            faults.append(_fault(start, what, hint, len(match[0])))
+            pieces, at = [*pieces, plain], match.end()
         elif match[0] == "{{":
             faults.append(_fault(start, '"{{" without "$" is not a marker', "write ${{ … }}", 2))
             pieces, at = [*pieces, plain], match.end()

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from runner.errors import InvalidFlow, NotFound, Problem
+from runner.errors import InvalidFlow, NotFound, Problem, SettingsError
 from runner.language.bundle import Bundle, assemble, used_templates
 from runner.language.check import check_flow
 from runner.language.connections import Connections, Kinds, installed, load_connections
 from runner.language.facts import ProjectFacts
+from runner.language.fitting import value_at
 from runner.language.flow import Flow
 from runner.language.load import load_flow
 from runner.language.nearest import did_you_mean
@@ -22,6 +23,7 @@ from runner.language.people import People, load_people
 from runner.language.settings import Settings, load_settings
 from runner.language.source import Place, Source, problem_at, read_bytes
 from runner.language.templates import template_faults
+from runner.secrets import Secrets
 
 SETTINGS, PEOPLE, CONNECTIONS = "amends.yaml", "people.yaml", "connections.yaml"
 YAML = (".yaml", ".yml")
@@ -53,6 +55,8 @@ class Project:
         """The text of every file that was read, by its name as problems give it."""
         self._kinds = kinds
         self._unreadable: list[Problem] = []
+        self._settings_source: Source | None = None
+        self._connections_source: Source | None = None
         self._found: dict[str, tuple[Problem, ...]] = {}
         """What is wrong with each file around the flows, by its name."""
 
@@ -136,7 +140,7 @@ class Project:
     def settings(self) -> Settings:
         """amends.yaml, with defaults."""
         text = self._text(self.folder / SETTINGS)
-        settings, _, self._found[SETTINGS] = load_settings(text, SETTINGS, folder=self.folder.name)
+        settings, self._settings_source, self._found[SETTINGS] = load_settings(text, SETTINGS, folder=self.folder.name)
         return settings
 
     @cached_property
@@ -160,7 +164,9 @@ class Project:
     def connections(self) -> Connections:
         """connections.yaml and the built-in connections."""
         text = self._text(self.folder / CONNECTIONS)
-        connections, _, self._found[CONNECTIONS] = load_connections(text, CONNECTIONS, kinds=self.kinds)
+        connections, self._connections_source, self._found[CONNECTIONS] = load_connections(
+            text, CONNECTIONS, kinds=self.kinds
+        )
         return connections
 
     @cached_property
@@ -190,12 +196,42 @@ class Project:
         found = self._of_settings()
         for connector in self.kinds.own:
             self.kinds.find(connector)
-        found += [*self.kinds.problems, *_template_problems(self.templates), *self._unreadable]
+        found += [*self.kinds.problems, *_template_problems(self.templates), *self._unreadable, *self._unset_secrets()]
         return tuple(dict.fromkeys(found))
 
     def _of_settings(self) -> list[Problem]:
         _ = self.settings, self.people, self.connections
-        return [problem for file in (SETTINGS, PEOPLE, CONNECTIONS) for problem in self._found.get(file, ())]
+        found = [problem for file in (SETTINGS, PEOPLE, CONNECTIONS) for problem in self._found.get(file, ())]
+        return [*found, *self._teller()]
+
+    def _teller(self) -> Iterator[Problem]:
+        """What is wrong with the connection that `tell_by` names."""
+        name, known, source = self.settings.tell_by, self.connections, self._settings_source
+        if not name or source is None or name in known.unreadable:
+            return
+        if name not in known.by_name:
+            hint = did_you_mean(name, known.by_name, "connections") or "name it in connections.yaml"
+            yield source.problem("FL208", ("tell_by",), f'there is no connection "{name}"', hint)
+        elif not any(action.renders_template for action in known.by_name[name].actions.values()):
+            hint = "name a connection that does, with connector: email"
+            yield source.problem("FL208", ("tell_by",), f'the connection "{name}" sends no mails', hint)
+
+    def _unset_secrets(self) -> Iterator[Problem]:
+        """Secrets that are named and not set: the flows can be written before, and not run."""
+        secrets = Secrets(self.folder)
+        try:
+            secrets.known()
+        except SettingsError as error:
+            yield problem_at(".env", Place(line=0, column=0), "FL006", str(error))
+            return
+        told: set[str] = set()
+        sources = [source for source in (self._settings_source, self._connections_source) if source is not None]
+        for source, path, name in ((one, path, found.text) for one in sources for path, found in one.scalars.items()):
+            is_named = path[-1] == "secret" and value_at(source.data, path[:-1]) == {"secret": name}
+            if is_named and name not in told and not secrets.has(name):
+                told.add(name)
+                what, hint = f'the secret "{name}" is not set', f"put a line {name}=… into .env"
+                yield source.problem("FL208", path, what, hint, level="warning")
 
     def _around(self, flow: Flow) -> tuple[Problem, ...]:
         """What is wrong with the files that this flow leans on; those that only other flows use are not asked."""

@@ -22,14 +22,17 @@ WIDE = {
     "\u3000": " ",
     "\u00a0": " ",
 }
-NAMES = {"\u3000": "the wide space", "\u00a0": "the no-break space"}
+NAMES = {"\u3000": "the wide space", "\u00a0": "the no-break space", "–": 'the long dash "–"', "—": 'the long dash "—"'}
+DASHES = "－–—"
+"""Signs that are taken for the dash before a list item."""
 
 _HIDDEN = "\0"
 _BLOCK = re.compile(r"(?:^|[:\-]\s+|^\s*-\s+)[|>][+-]?\d?[+-]?\s*(?:#.*)?$")
 _KEY = re.compile(
-    r"^(?P<indent>[ \u3000\u00a0]*)(?P<dash>(?:[-－][ \u3000\u00a0]*)*)(?P<key>[A-Za-z_][\w.]*)"
+    r"^(?P<indent>[ \u3000\u00a0]*)(?P<dash>(?:[-－–—][ \u3000\u00a0]*)*)(?P<key>[A-Za-z_][\w.]*)"
     r"(?P<colon>[ \u3000\u00a0]*[:：])(?P<rest>.*)$"
 )
+_ITEM = re.compile(r"\s*(?:- +)?[A-Za-z_]\w*:(?: |$)|\s*- ")
 _MARKER = re.compile(r"\$?\{\{.*?\}\}")
 _WIDE_COMMA = re.compile(r"(?<=[\w\"'}\]])[ \u3000]*，[ \u3000]*(?=[\"'A-Za-z0-9_{\[])", re.ASCII)
 _WIDE_BRACKETS = re.compile(r"[｛［][\x20-\x7e：，＃－｛｝［］\u3000\u00a0]*[｝］]$")
@@ -37,9 +40,10 @@ _WIDE_BRACKETS = re.compile(r"[｛［][\x20-\x7e：，＃－｛｝［］\u3000\u
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """A line that YAML does not read as meant, with its place from 1; `fixed` is the line as it should be."""
+    """A line that YAML does not read as meant, with its place from 1; `fixed` is the line as it should be, or
+    empty where only the author can know it."""
 
-    kind: Literal["sign", "braces"]
+    kind: Literal["sign", "braces", "quote"]
     line: int
     column: int
     length: int
@@ -54,14 +58,18 @@ def masked(text: str) -> list[tuple[str, bool]]:
     quote = ""
     depth = 0
     block_indent = -1
+    opened_at = 0
     for line in text.split("\n"):
         indent = len(line) - len(line.lstrip(" "))
+        if depth and not quote and indent <= opened_at and _ITEM.match(line):
+            depth = 0  # a bracket is not closed; this line is no part of what it opened
         if block_indent >= 0 and (not line.strip() or indent > block_indent):
             lines.append((_HIDDEN * len(line), False))
             continue
         block_indent = -1
         began_inside = depth > 0
         seen, quote, depth = _mask_line(line, quote, depth)
+        opened_at = opened_at if began_inside else indent
         lines.append((seen, began_inside))
         if not quote and not depth and _BLOCK.search(line):
             block_indent = indent
@@ -118,7 +126,7 @@ def sign_at(line: str, number: int, column: int) -> Finding:
 
 def wide_sign(seen: str, inside: bool) -> int:
     """Offset of the first wide sign that stands where YAML needs an ASCII one, or -1."""
-    lead = re.match(r"^ *(?:- *)*([\u3000\u00a0－＃])", seen)
+    lead = re.match(r"^ *(?:- *)*([\u3000\u00a0－＃]|[–—](?= ))", seen)
     if lead:
         return lead.start(1)
     key = _KEY.match(seen)
@@ -153,10 +161,10 @@ def with_ascii(line: str) -> str:
         indent = _ascii_indent(line[: len(line) - len(body)])
         if body.startswith("＃"):
             return indent + "# " + body[1:].strip()
-        if body.startswith("－"):
+        if body[:1] in DASHES:
             return indent + "- " + body[1:].strip()
         return indent + _ascii_collection(body)
-    dash = "- " * len(re.findall("[-－]", match.group("dash")))
+    dash = "- " * len(re.findall("[-－–—]", match.group("dash")))
     rest = match.group("rest").strip(" \u3000\u00a0")
     if rest[:1] in ("{", "[", "｛", "［"):
         rest = _ascii_collection(rest)
@@ -179,11 +187,20 @@ def find_braces(text: str) -> list[Finding]:
     found: list[Finding] = []
     for number, (line, (seen, inside)) in enumerate(zip(text.split("\n"), masked(text), strict=True), 1):
         match = _bare_marker(seen, inside)
-        if match is not None:
+        opened = -1 if match is None else _unclosed_quote(seen, match.start())
+        if opened >= 0:
+            found.append(Finding(kind="quote", line=number, column=opened + 1, length=1, shown=line[opened], fixed=""))
+        elif match is not None:
             column, fixed = match.start() + 1, with_quotes(line, seen, inside)
             shown, length = match[0], len(match[0])
             found.append(Finding(kind="braces", line=number, column=column, length=length, shown=shown, fixed=fixed))
     return found
+
+
+def _unclosed_quote(seen: str, at: int) -> int:
+    """Where the text in quotes begins that ends right before this offset, or -1: its end was to be a beginning."""
+    before = seen[:at]
+    return len(before.rstrip(_HIDDEN)) if before.endswith(_HIDDEN) else -1
 
 
 def _bare_marker(seen: str, inside: bool) -> re.Match[str] | None:

@@ -39,7 +39,7 @@ from runner.language.places import (
     problem_at,
     reads_differently,
 )
-from runner.language.signs import NAMES, Finding, find_braces, find_signs, masked, sign_at, wide_sign
+from runner.language.signs import DASHES, NAMES, Finding, find_braces, find_signs, masked, sign_at, wide_sign
 from runner.language.wording import reword
 
 __all__ = [
@@ -101,11 +101,14 @@ def _repairs(
     if broken is not None and broken.final:
         return {}, [broken.problem]
     findings = [*find_braces(text), *find_signs(text)] if broken is not None else []
-    if broken is None and isinstance(reader.root, str):
-        findings = find_signs(text)
+    if broken is None:
+        signs = find_signs(text)
+        findings = signs if isinstance(reader.root, str) else [found for found in signs if found.shown in DASHES]
     new = [finding for finding in findings if finding.line not in mended]
     if new:
-        return {finding.line: finding.fixed for finding in new}, [_found(reader.file, finding) for finding in new]
+        mended.update(finding.line for finding in new)
+        fixes = {finding.line: finding.fixed for finding in new if finding.fixed}
+        return fixes, [_found(reader.file, finding) for finding in new]
     if broken is None or broken.problem.line in mended:
         return {}, []
     return {broken.problem.line: broken.fixed} if broken.fixed else {}, [broken.problem]
@@ -135,6 +138,9 @@ def no_file(name: str) -> tuple[str, Problem | None] | None:
 def _found(file: str, finding: Finding) -> Problem:
     place = Place(line=finding.line, column=finding.column, length=finding.length)
     fixed = f"write the line so:  {finding.fixed.strip()}"
+    if finding.kind == "quote":
+        what = f"a quote opened at column {finding.column} is not closed"
+        return problem_at(file, place, "FL004", what, f"close it with {finding.shown} where its text ends")
     if finding.kind == "braces":
         return problem_at(file, place, "FL004", f"put quotes around the expression {finding.shown}", fixed)
     name = NAMES.get(finding.shown, f'the full-width sign "{finding.shown}"')
@@ -165,6 +171,8 @@ class _Frame:
     place: Place
     key: str | None = None
     ignored: bool = False
+    is_two: bool = False
+    """A second step begins in this one."""
 
 
 class _Reader:
@@ -338,7 +346,14 @@ class _Reader:
         if text in frame.value:
             first = self.keys.get((*frame.path, text))
             where = f" (first on line {first.line})" if first else ""
-            self._refuse(place, f'the key "{text}" is written twice{where}', "keep one of the two", "FL001")
+            is_step = text == "id" and frame.path[-2:-1] == ("steps",)
+            if is_step:
+                self.broken.add(frame.path)
+                hint = 'a step begins with "- ": put it before this id'
+                self._refuse(place, f'a second "id" stands in one step{where}', hint, "FL001")
+            elif not frame.is_two:
+                self._refuse(place, f'the key "{text}" is written twice{where}', "keep one of the two", "FL001")
+            frame.is_two = frame.is_two or is_step
         elif not frame.ignored:
             self.keys[(*frame.path, text)] = place
         frame.key = text
@@ -353,6 +368,11 @@ class _Reader:
     def _refuse_signs(self, text: str, frame: _Frame | None, place: Place) -> None:
         line = self.lines[place.line - 1]
         if frame is None:
+            return
+        if len(text) > 1 and text[0] in "“”„‟" and text[-1] in "“”" and not re.search("[“”„‟]", text[1:-1]):
+            what = f"the curly quotes {text[0]} and {text[-1]} are no quotes for YAML and would stay in the text"
+            hint = f"write it so: {as_quoted(text[1:-1])}; if they belong to the text: '{text}'"
+            self._refuse(place, what, hint, "FL003")
             return
         wide = -1
         if text[:1] in ("\u3000", "\u00a0"):

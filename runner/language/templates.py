@@ -89,6 +89,11 @@ def used_names(text: str) -> tuple[NameUse, ...]:
     return tuple(sorted(found, key=lambda use: use.offset))
 
 
+def subject_of(text: str) -> str:
+    """What the first line of a template says behind `subject:`; empty where it says nothing."""
+    return (_letter(text).subject or "").strip()
+
+
 def _name_faults(name: str) -> list[Fault]:
     parts = name.split(".")
     if parts[-1] not in ENDINGS or len(parts) not in (2, 3) or not parts[0]:

@@ -27,6 +27,9 @@ from runner.language.fields import FieldType, field_type, field_types
 from runner.language.nearest import did_you_mean
 from runner.language.values import (
     LARGEST_NUMBER,
+    currency_digits,
+    decimals,
+    exact,
     is_currency,
     is_money,
     is_number,
@@ -136,7 +139,12 @@ def _money(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
         raise ValueError(f"{shown(value)} has no currency: write it as 12,000 JPY")
     if currency and currency != wanted:
         raise ValueError(f"must be in {wanted}, not in {currency}")
-    return {"value": _number(FieldType(kind="number"), amount, zone, strict), "currency": wanted}
+    number = _number(FieldType(kind="number"), amount, zone, strict)
+    digits = currency_digits(wanted)
+    if not strict and decimals(exact(number)) > digits:
+        most = f"at most {digits} decimals" if digits else "no decimals"
+        raise ValueError(f"{number_text(number)} {wanted} is not an amount: {wanted} has {most}")
+    return {"value": number, "currency": wanted}
 
 
 def _money_parts(value: Json) -> tuple[int | float, str]:
@@ -161,7 +169,9 @@ def _date(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
     try:
         when = dates.read(value, zone)
     except EvaluationError as error:
-        raise ValueError(str(error)) from error
+        written = "2026-09-01" if field.kind == "date" else "2026-09-01T09:00"
+        sentence, sign, _ = str(error).partition(": write it as ")
+        raise ValueError(f"{sentence}{sign}{written}" if sign else sentence) from error
     if field.kind == "date" and isinstance(when, datetime):
         raise ValueError(f"{shown(value)} has a time of day, a date is written as 2026-09-01")
     if field.kind == "datetime" and not isinstance(when, datetime):

@@ -132,7 +132,7 @@ def money_text(value: Mapping[str, Json]) -> str:
     amount, currency = exact(value["value"]), value["currency"]
     if amount == amount.to_integral_value():
         return f"{int(amount):,} {currency}"
-    wanted = max(currency_digits(currency), _decimals(amount))
+    wanted = max(currency_digits(currency), decimals(amount))
     return f"{amount:,.{wanted}f} {currency}"
 
 
@@ -143,7 +143,8 @@ def currency_digits(currency: str) -> int:
     return 3 if currency in _WITH_MILLS else 2
 
 
-def _decimals(amount: Decimal) -> int:
+def decimals(amount: Decimal) -> int:
+    """How many digits stand behind the point."""
     exponent = amount.as_tuple().exponent
     return -exponent if isinstance(exponent, int) and exponent < 0 else 0
 

@@ -207,7 +207,7 @@ def test_an_answer_passed_on_is_still_unread() -> None:
     with: { code: "${{ steps.answer.text }}" }
   - id: letter
     do: mail.send
-    with: { to: a@acme.example, text: "${{ steps.second.label }}" }
+    with: { to: a@acme.example, subject: Hello, text: "${{ steps.second.label }}" }
     compensate: { none: It is only a test. }
 """
     assert codes(HEAD + steps) == ["FL203", "FL207"]

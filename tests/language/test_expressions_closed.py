@@ -280,7 +280,7 @@ def test_hostile_expressions_are_refused_when_the_file_loads(source: str) -> Non
         ("${{ a == }}", 7, 1, "the expression breaks off", ""),
         ("${{ a.b c.d }}", 8, 3, 'the expression cannot be read at "c.d"', ""),
         ("${{ now }}", 4, 3, '"now" is a function', "write now(…)"),
-        ("${{ a is defined }}", 6, 1, '"is" is not in the language', "write given(x), or compare with =="),
+        ("${{ a is defined }}", 6, 1, '"is" is not in the language', "write x | given, or compare with =="),
         ("${{ a if b }}", 4, 1, '"if" needs an "else"', "write a if b else c"),
         ("${{ 1 / 0 }}", 4, 1, "a number cannot be divided by zero", ""),
         ("${{ }}", 3, 1, "nothing stands inside ${{ }}", "write a name, such as inputs.email"),

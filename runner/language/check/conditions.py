@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from runner.contract import Json
 from runner.errors import Problem
 from runner.language.check.context import Context, Text, only_expression, parsed, parts_of, rule
-from runner.language.check.shapes import kind_of
-from runner.language.expressions import markers, path_of, path_text
+from runner.language.check.shapes import kind_of, shape_at
+from runner.language.expressions import markers, names, path_of, path_text
+from runner.language.fields import FieldType, shape_of
+from runner.language.nearest import did_you_mean
 
 _CALLED = {
     "text": "a text",
@@ -63,6 +66,38 @@ def find_text_against_number(context: Context) -> Iterator[Problem]:
                     yield context.source.problem("FL104", text.path, what, hint, part=place)
 
 
+@rule("FL104")
+def find_choices_never_made(context: Context) -> Iterator[Problem]:
+    """A choice compared with a value that it does not have."""
+    for text in context.texts:
+        for marker in markers(text.text):
+            tree, source = parsed(marker.source), marker.source
+            place = (marker.start + len(source) - len(source.lstrip()), len(source.strip()))
+            for part in parts_of(tree) if tree is not None else ():
+                for name, shape, value in _never(context, text, part) if type(part).__name__ == "Compare" else ():
+                    hint = did_you_mean(str(value), [str(one) for one in shape.choices], "its choices")
+                    what = f'{name} is never "{value}"'
+                    yield context.source.problem("FL104", text.path, what, hint, part=place)
+
+
+def _never(context: Context, text: Text, compare: Any) -> Iterator[tuple[str, FieldType, Json]]:
+    """Each (name, its type, a value that is none of its choices) that the comparison compares."""
+    left = compare.expr
+    for operand in compare.ops:
+        for side, other in ((left, operand.expr), (operand.expr, left)):
+            path = path_of(side)
+            shape = shape_at(context, text, path) if path is not None else None
+            if path is None or shape is None or shape.kind != "choice" or operand.op not in ("eq", "ne", "in", "notin"):
+                continue
+            is_among = operand.op in ("in", "notin") and side is left and type(other).__name__ == "List"
+            for part in other.items if is_among else [other]:
+                value = part.value if type(part).__name__ == "Const" else None
+                alike = {type(choice) for choice in shape.choices}
+                if type(value) in alike and value not in shape.choices and (is_among or operand.op in ("eq", "ne")):
+                    yield path_text(path), shape, value
+        left = operand.expr
+
+
 def _mixed(context: Context, text: Text, compare: Any) -> Iterator[tuple[Any, Any]]:
     """Each pair (a text, a number) that the comparison compares."""
     left = compare.expr
@@ -104,6 +139,20 @@ def find_clocks(context: Context) -> Iterator[Problem]:
                     what = '"run_key" is built on run.id, which every run has its own of'
                 at = marker.start + max(marker.source.find(shown.removesuffix("()")), 0)
                 yield context.source.problem("FL206", text.path, what, hint, part=(at, len(shown)))
+
+
+@rule("FL206")
+def find_keys_that_may_be_empty(context: Context) -> Iterator[Problem]:
+    """A run key out of an input that may be left out: then there is no run at all."""
+    for text in context.texts:
+        for use in names(text.text) if text.path == ("run_key",) else ():
+            name = use.path[1] if use.path[0] == "inputs" and len(use.path) == 2 else ""
+            shape = shape_of(context.flow.inputs[name]) if name in context.flow.inputs else None
+            if shape is not None and shape.optional and shape.default is None and not use.guarded:
+                what = f'"run_key" is built on the input "{name}", which may be empty: then no run can start'
+                hint = "make the input required, or name another one"
+                part = (use.offset, use.length)
+                yield context.source.problem("FL206", text.path, what, hint, part=part, level="warning")
 
 
 def _clocks(tree: Any) -> Iterator[str]:

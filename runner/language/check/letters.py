@@ -1,8 +1,10 @@
-"""Templates that a step names: they must be there (FL208), and what they use in reach of that step (FL101, FL102)."""
+"""Mails as a step writes them: addresses, subject and text (FL208, FL006), and the template that it names: it must be
+there (FL208), and what it uses in reach of that step (FL101, FL102)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from runner.contract import Json
@@ -13,7 +15,9 @@ from runner.language.expressions import NameUse
 from runner.language.fitting import value_at
 from runner.language.nearest import did_you_mean
 from runner.language.source import Path
-from runner.language.templates import used_names
+from runner.language.templates import subject_of, used_names
+
+_ADDRESS = re.compile(r"[^<>]*<[^\s@<>]+@[^\s@<>]+>|[^\s@<>,;]+@[^\s@<>,;]+")
 
 
 def _letters(context: Context) -> Iterator[tuple[Use, Path, str]]:
@@ -33,6 +37,59 @@ def find_missing_templates(context: Context) -> Iterator[Problem]:
         if "${{" not in written and written not in short and written not in context.facts.templates:
             hint = did_you_mean(written, short, "templates") or f"write templates/{written}.md"
             yield context.source.problem("FL208", path, f'there is no template "{written}"', hint)
+
+
+@rule("FL006")
+def find_wrong_addresses(context: Context) -> Iterator[Problem]:
+    """Addresses that are written out and are none."""
+    for use, given in _mails(context):
+        action = context.facts.actions[use.action]
+        for name in (action.fan_out, "reply_to"):
+            value = given.get(name)
+            several = enumerate(value) if isinstance(value, list) else [(None, value)]
+            for number, one in several:
+                path = (*use.inputs, name) if number is None else (*use.inputs, name, number)
+                if isinstance(one, str) and "${{" not in one and not _ADDRESS.fullmatch(one.strip()):
+                    what, hint = f'"{one}" is not a mail address', "write it as name@example.test"
+                    yield context.source.problem("FL006", path, what, hint)
+
+
+@rule("FL208")
+def find_empty_letters(context: Context) -> Iterator[Problem]:
+    """Mails without a subject, or with nothing in them."""
+    for use, given in _mails(context):
+        on = use.inputs if given else use.path
+        if not given.get("template") and not any(_may_hold(given.get(part)) for part in ("text", "html")):
+            hint = "write text: … or html: …, or name a template"
+            yield context.source.problem("FL208", on, f"{use.action} has nothing to send", hint, on="key")
+        if not _may_hold(given.get("subject")):
+            yield from _no_subject(context, use, given.get("template"), on)
+
+
+def _mails(context: Context) -> Iterator[tuple[Use, Mapping[str, Json]]]:
+    """Every place where a mail is written: (the action's use, what it is given)."""
+    for use in context.uses:
+        action, given = context.action(use.action), value_at(context.source.data, use.inputs)
+        is_mail = action is not None and action.renders_template and "subject" in action.input
+        if is_mail and isinstance(given, dict | None) and not context.is_broken(use.inputs):
+            yield use, given or {}
+
+
+def _may_hold(value: Json) -> bool:
+    """Whether a text may stand there when the run comes to it."""
+    return value is not None and not (isinstance(value, str) and not value.strip())
+
+
+def _no_subject(context: Context, use: Use, template: Json, on: Path) -> Iterator[Problem]:
+    if not template:
+        yield context.source.problem("FL208", on, f"{use.action} has no subject", "write subject: …", on="key")
+        return
+    for name, text in context.facts.templates.items():
+        is_meant = template in (name, name.split(".")[0]) and not name.endswith(".html")
+        if is_meant and not subject_of(text):
+            what = f"the mail has no subject, and the template {name} does not begin with one"
+            hint = f"write subject: … here, or as the first line of templates/{name}"
+            yield context.source.problem("FL208", (*use.inputs, "template"), what, hint)
 
 
 @rule("FL101", "FL102")

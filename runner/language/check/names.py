@@ -19,7 +19,7 @@ _FIELDS = {
 }
 _ELSEWHERE = {
     "item": "is in reach inside `each` only",
-    "output": "is in reach in a compensation only",
+    "output": "is in reach in a compensation only; what a step answered is steps.<id>",
     "failure": "is in reach in a compensation and in on_failure only",
     "values": "is in reach in templates only",
 }
@@ -68,7 +68,8 @@ def _strangers(context: Context, text: Text, use: NameUse) -> Iterator[Problem]:
         step = text.placed.step
         yield from _wrong_part(context, text, use, 1, output_of(context, step), f'the output of "{step.id}"')
     elif root in _ELSEWHERE and root not in text.names:
-        yield _at_part(context, text, use, 0, "FL101", f'"{root}" {_ELSEWHERE[root]}')
+        where, _, hint = _ELSEWHERE[root].partition("; ")
+        yield _at_part(context, text, use, 0, "FL101", f'"{root}" {where}', hint)
     elif root in _FIELDS and (root == "failure" or root not in text.names):
         if rest and rest[0] not in _FIELDS[root]:
             hint = did_you_mean(rest[0], _FIELDS[root], "known names" if root == "failure" else "there are")

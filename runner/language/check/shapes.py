@@ -34,6 +34,8 @@ def output_of(context: Context, step: Step) -> Mapping[str, Shape] | None:
     if action is None or action.open_output:
         return None
     found: dict[str, Shape] = {name: shape_of(written) for name, written in action.output.items()}
+    if action.fan_out:
+        found["each"] = FieldType(kind="list")
     return {**found, "found": FieldType(kind="yes_no")} if step.verb == "read" else found
 
 

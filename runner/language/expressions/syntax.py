@@ -6,6 +6,7 @@ Jinja2 is used as a parser alone. Where it keeps a line number, each part of the
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -32,6 +33,7 @@ NEVER_NAMES = frozenset("self range lipsum dict cycler joiner namespace loop sup
 
 _JINJA = Environment(autoescape=True)
 _NO_NUMBER = frozenset({"text", "list", "yes_no", "date", "time", "datetime"})
+_CURLY = {**dict.fromkeys("“”„‟＂«»「」『』", '"'), **dict.fromkeys("‘’‚‛＇", "'"), "×": "*", "÷": "/", "−": "-"}
 _SIGN_HINTS = {
     "&": 'write "and"',
     "!": 'write "not", or "!=" between two values',
@@ -81,6 +83,9 @@ def _syntax_fault(source: str, offset: int, *, breaks_off: bool = False) -> Faul
         return Fault(offset=len(source.rstrip()) - 1, length=1, what="the expression breaks off")
     sign = source[at]
     hint = 'write "or"' if sign == "|" and "||" in source else _SIGN_HINTS.get(sign, "")
+    ascii_sign = _CURLY.get(sign) or unicodedata.normalize("NFKC", sign)
+    if not sign.isascii() and ascii_sign.isascii():
+        return Fault(offset=at, length=1, what=f'"{sign}" stands in an expression', hint=f"write the sign {ascii_sign}")
     word = source[at:].split(maxsplit=1)[0].split("(", 1)[0] if sign.isalnum() else sign
     return Fault(offset=at, length=len(word), what=f'the expression cannot be read at "{word}"', hint=hint)
 
@@ -124,7 +129,7 @@ def _fault(part: nodes.Node, what: str, hint: str = "", length: int = 1) -> list
 
 _FOREIGN = {
     "Concat": ('"~" is not in the language', "write both values in one text, or use join"),
-    "Test": ('"is" is not in the language', "write given(x), or compare with =="),
+    "Test": ('"is" is not in the language', "write x | given, or compare with =="),
     "Slice": ("a slice is not in the language", "use first, last or truncate"),
     "Tuple": ("a comma between values is not in the language", "write a list: [a, b]"),
     "Dict": ("a record cannot be written in an expression", "write it in YAML"),
@@ -166,7 +171,7 @@ def _inspect_key(part: nodes.Getitem) -> list[Fault]:
 
 def _inspect_const(part: nodes.Const) -> list[Fault]:
     if part.value is None:
-        return _fault(part, '"none" only stands behind default', "ask with given(x)", 4)
+        return _fault(part, '"none" only stands behind default', "ask with x | given", 4)
     if isinstance(part.value, float) and not math.isfinite(part.value):
         return _fault(part, "the number is too large")
     return []
