@@ -415,7 +415,8 @@ def test_names_are_checked_against_the_properties(tmp_path: Path) -> None:
         ("FL101", 'there is no input "emial"', 'did you mean "email"?')
     ]
     against = FLOW + "run_key: ${{ 'x' if inputs.price == 'a' else 'y' }}\n"
-    assert [one.code for one in project(tmp_path, flow=against).check()[0].problems] == ["FL104"]
+    found = project(tmp_path, flow=against).check()[0].problems
+    assert [one.code for one in found if one.level == "error"] == ["FL104"]
 
 
 def test_editing_the_file_never_changes_a_run_under_way(tmp_path: Path) -> None:
