@@ -116,7 +116,7 @@ class Embedded:
 
     async def start(self) -> None:
         """Takes up what was left open, then drives until `stop`."""
-        for run in self._store.unfinished():
+        for run in (*self._store.unfinished(), *self._store.without_witness(self._clock.now() + SWEEP)):
             self.wake(run)
         self._background = [asyncio.create_task(self._work()) for _ in range(self._workers)]
         self._background.append(asyncio.create_task(self._watch_timers()))

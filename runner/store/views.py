@@ -13,7 +13,6 @@ from sqlalchemy.exc import DBAPIError
 
 from runner.clock import MINUTE
 from runner.contract import Json
-from runner.core.events import RunHeld
 from runner.errors import NotFound, StoreCorrupt
 from runner.store.artifacts import Artifacts
 from runner.store.facts import EffectView, HandOffView, LogEnd, LogRow, QuarantineView, RunFilter, RunView
@@ -239,7 +238,7 @@ class Views:
         """
         handed = exists().where(handoffs.c.run_id == runs.c.run_id, handoffs.c.status != "resolved")
         asked = (
-            select(runs.c.run_id, runs.c.waiting_for)
+            select(runs.c.run_id, runs.c.waiting_for, runs.c.held_on)
             .where(
                 _OPEN,
                 runs.c.wake_at.is_(None),
@@ -254,13 +253,8 @@ class Views:
                 row.run_id
                 for row in connection.execute(asked).all()
                 if not _call_is_open(connection, row.run_id)
-                and (not row.waiting_for or self._waits_for_a_free_record(connection, row.run_id))
+                and (not row.waiting_for or (row.held_on != "" and not _holder(connection, row.held_on)))
             ]
-
-    def _waits_for_a_free_record(self, connection: Connection, run: str) -> bool:
-        last = connection.execute(STORED.where(log.c.run_id == run).order_by(log.c.seq.desc()).limit(1)).first()
-        event = None if last is None else self._log_row(run, stored(last)).event
-        return isinstance(event, RunHeld) and event.why == "record" and not _holder(connection, event.name)
 
 
 def _as_view(table: Table) -> Select[Any]:
