@@ -140,6 +140,28 @@ async def test_two_broken_runs_hold_it_until_both_are_answered(tmp_path: Path) -
             engine.holds(run)
 
 
+@pytest.mark.parametrize("paused", [False, True])
+async def test_a_record_that_was_freed_as_the_engine_ended_is_noticed_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paused: bool
+) -> None:
+    async with opened(tmp_path, ORDER) as ground:
+        ground.shop.world.put("/plans/pro", {})
+        ground.shop.script("POST /ticket", refused())
+        async with ground.engine() as engine:
+            one = await _broken(engine)
+            two = (await engine.run("order", "b", name="Aya")).run
+            if paused:
+                await engine.act(two, "pause")
+                assert (await engine.order(two, "resume")).status == "waiting"
+            wake = engine.driver.engine.wake
+            monkeypatch.setattr(engine.driver.engine, "wake", lambda run: None if run == two else wake(run))
+            assert (await engine.order(one, "skip", reason="Not needed.")).status == "succeeded"
+            assert engine.store.run(two).status == "waiting"
+        async with ground.engine() as engine:
+            await engine.until(two, "succeeded")
+            engine.holds(two)
+
+
 Meddle = Callable[[], Coroutine[Any, Any, object]]
 
 
@@ -237,14 +259,14 @@ async def test_a_person_may_start_it_anew_when_nothing_stands(tmp_path: Path) ->
         ground.shop.script("POST /deal", refused())
         first = await engine.run("plain", "k1", name="Aya")
         assert first.status == "failed"
-        refuse_rerun(first)
+        refuse_rerun(first, is_taken_over=False)
         again = Wish(given={"name": "Aya"}, key="k1", source="rerun 1", rerun=1)
         one, two = await asyncio.gather(*(engine.driver.start("plain", again) for _ in range(2)))
         assert (one.run == two.run, one.run != first.run) == (True, True)
         second = await engine.rest(one.run)
         assert second.status == "succeeded"
         with pytest.raises(NotPossible, match="would be there twice"):
-            refuse_rerun(second)
+            refuse_rerun(second, is_taken_over=False)
         assert (await engine.driver.start("plain", Wish(given={"name": "Aya"}, key="k1", source="mail"))).run == one.run
 
 
