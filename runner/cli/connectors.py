@@ -15,7 +15,6 @@ from runner.cli.words import plain, sentence
 from runner.contract import Action, Json, optional
 from runner.errors import NotFound
 from runner.language.connections import Found
-from runner.language.fields import BESIDE
 from runner.language.nearest import did_you_mean
 from runner.language.project import Project
 
@@ -94,21 +93,11 @@ def _tell(action: Action) -> None:
 
 def _kind(kind: Json) -> str:
     """A field's type in words: one of starttls, tls, none; or empty."""
-    if isinstance(kind, str):
-        return kind
     if not isinstance(kind, Mapping):
-        return "any"
-    if "choice" in kind:
-        text = f"one of {', '.join(str(each) for each in kind['choice'])}"
-    elif "list" in kind:
-        text = f"list of {_kind(kind['list'])}"
-    else:
-        word = str(kind["type"]) if "type" in kind else next(iter(kind), "any")
-        rest = [f"{name} {sent.value(each)}" for name, each in kind.items() if name not in (*BESIDE, "type", word)]
-        inside = [sent.value(kind[word])] if word in kind else []
-        text = " ".join([word, *inside, *rest])
-    default = f", else {sent.value(kind['default'])}" if "default" in kind else ""
-    return f"{text}{' or empty' if kind.get('empty') else ''}{default}"
+        return str(kind)
+    text = f"one of {sent.value(kind['choice'])}" if "choice" in kind else sent.pairs({**kind, "empty": None})
+    text = f"list of {_kind(kind['list'])}" if "list" in kind else text
+    return f"{text}; or empty" if kind.get("empty") else text
 
 
 def _fields(fields: Mapping[str, Json]) -> Table:

@@ -57,7 +57,7 @@ def runs(
 
 def run_lines(found: Sequence[RunView], zone: str) -> list[RenderableType]:
     """A line for each run, and a second one for what it waits for, or why it ended as it did."""
-    longest = min(max(len(view.flow) for view in found), LONGEST)
+    longest = min(max(4, *(len(view.flow) for view in found)), LONGEST)
     widths = (ID - 2, longest, max(len(_status(view)) for view in found), None)
     lines: list[RenderableType] = []
     head = page.grid(widths)

@@ -110,11 +110,13 @@ def watched(amends: Amends, doing: Callable[[Driver], Awaitable[RunView]], found
     except (KeyboardInterrupt, asyncio.CancelledError):
         if not found:
             raise place.Interrupted("Stopped before a run was started.") from None
-        told = {line.step: line.text for line in story_of(amends, found[0]).lines} if calling else {}
+        story = story_of(amends, found[0])
+        told = {line.step: line.text for line in story.lines if line.sign != "person"}
         became = "".join(f"\nStep {step}: {told[step]}" for step in calling if step in told)
+        goes_on = f"is not stopped: it goes on with `{words.PROGRAM} serve` or the next command"
         raise place.Interrupted(
-            f"{became}\nYou have stopped watching, and run {found[0]} is not stopped: it goes on with "
-            f"`{words.PROGRAM} serve` or the next command.\n"
+            f"{became}\nYou have stopped watching, and run {found[0]} "
+            f"{status_line(story) if story.is_asked else goes_on}.\n"
             f"See it with `{words.PROGRAM} runs show {found[0]}`, go on watching with "
             f"`{words.PROGRAM} runs watch {found[0]}`."
         ) from None

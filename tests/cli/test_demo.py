@@ -45,8 +45,14 @@ def _goes_on_with_the_servers(folder: Path, terminal: Terminal, said: str) -> No
     settle = next(line.split()[1:] for line in said.splitlines() if "runs settle" in line)
     with Running("demo", ".", "--servers", folder=folder) as serving:
         assert "Ctrl-C ends them." in serving.first
+        wrong = terminal.type(*settle, "idd=T-8")
+        assert (wrong.code, 'answers no field "idd"' in wrong.err) == (2, True)
         answer = terminal.type(*settle)
         assert (answer.code, "Succeeded." in answer.out) == (0, True)
+        told = json.loads(terminal.type("runs", "show", settle[2], "--json").out)
+        [mail] = [effect for effect in told["effects"] if effect["path"] == settle[3]]
+        assert re.fullmatch(r"<.+@.+>", mail["external_id"]), "the id of the mail, which we made ourselves"
+        assert mail["reference"] == mail["external_id"]
         ended = serving.end()
     assert (ended.code, ended.out) == (0, "The demo's servers have ended.\n")
     statuses = [each["status"] for each in json.loads(terminal.type("runs", "list", "--json").out)]

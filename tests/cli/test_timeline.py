@@ -200,6 +200,13 @@ PLAYS: dict[str, Callable[[], Play]] = {
     "branches": branches,
     "branches_fail": lambda: branches(script={("hold", "do"): [refused("There is none left.")]}),
     "branches_in_doubt": lambda: branches(script={("tell", "do"): [unknown()], ("ask", "do"): [BUSY]}),
+    "not_looked_up": lambda: demo(
+        script={("contact", "do"): [unknown()], ("contact", "lookup"): [not_sent()] * 9}
+    ),
+    "looked_up_again": lambda: demo(
+        script={("contact", "do"): [unknown()], ("contact", "lookup"): [*[not_sent()] * 5, found("C-9")]},
+        orders=[me("again")],
+    ),
     "told_to_several": lambda: small(TOLD, script={("told", "do"): [unknown()]}),
     "doubt_while_making_good": lambda: demo(
         script={("welcome", "do"): [unknown()]}, orders=[me("compensate", reason="She called.")]
