@@ -154,7 +154,7 @@ def _connections(amends: Amends) -> Said:
     known = asyncio.run(_resolve({host for host, _ in places.values()}))
     for name, (host, port) in places.items():
         missing = f"{name}: the name {host} has no address here"
-        yield ("ok", f"{name}: {host}:{port} can be found") if host in known else ("bad", missing)
+        yield ("ok", f"{name}: {host} has an address; port {port} was not tried") if host in known else ("bad", missing)
     if not places:
         yield "ok", "none goes outside"
 

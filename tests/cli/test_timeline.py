@@ -384,6 +384,21 @@ def test_plain_lines_are_appended_and_not_said_twice(capsys: pytest.CaptureFixtu
     )
 
 
+def test_a_refusal_that_ends_a_step_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    play = PLAYS["compensated"]()
+    seen = [until(play, end) for end in range(1, len(play.rows) + 1)]
+    told = iter(seen)
+    watcher = Watcher(lambda: next(told), console())
+    for number in range(len(seen)):
+        watcher.turn(is_last=number == len(seen) - 1)
+    said = [line for line in capsys.readouterr().out.splitlines() if "The card was declined." in line]
+    assert said == ["10:40:00 ✗ paid: Takes a payment: refused. The card was declined."]
+
+
+def test_a_call_that_is_out_is_told() -> None:
+    assert "Status    running: step contact was called, and no answer has come yet\n" in printed(asking())
+
+
 # --- details ------------------------------------------------------------------------------------------------------------
 
 
