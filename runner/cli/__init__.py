@@ -1,8 +1,8 @@
 """The command line: one file for each noun, loaded when it is asked for, so that `amends --help` is quick.
 
 May import everything below; home of typer and rich. Begin with `NOUNS`, then `place` (which project), `watching` (who,
-the driver, a run while it goes), `telling` (a log as lines) and `timeline` (a run as a page). `failures` turns errors
-into sentences and exit codes.
+the driver, a run while it goes), `telling` (a log as lines), `story` (all there is to tell of a run), `questions` (what
+is asked of a person) and `timeline` (a run as a page). `failures` turns errors into sentences and exit codes.
 """
 
 from __future__ import annotations
