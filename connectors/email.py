@@ -33,6 +33,10 @@ from runner.clock import HOUR, MINUTE, MachineClock
 from runner.contract import Action, Connector, Json, Outcome, Purpose, Reason, Request, Result, Retry, Tools
 from runner.errors import NotFound, RequestError, SecretMissing, SettingsError
 
+UNENCRYPTED = (
+    "{} offers no encryption (STARTTLS), so nothing was handed to it; if it wants TLS from the first byte, write "
+    "security: tls, and for a server on this machine or network security: none with allow_insecure: true"
+)
 PORTS = {"starttls": 587, "tls": 465, "none": 25}
 
 SEND = Action(
@@ -278,7 +282,7 @@ class _Talk:
         await smtp.connect()
         await smtp.ehlo()
         if server.security == "starttls":
-            self._need(smtp, "starttls", "forbidden", "{} offers no encryption (STARTTLS), so nothing was handed to it")
+            self._need(smtp, "starttls", "forbidden", UNENCRYPTED)
             await smtp.starttls(server_hostname=server.host, tls_context=context)
             await smtp.ehlo()
         return smtp

@@ -197,7 +197,10 @@ class HandOffModel(_CompensationModel, title="hand_off", spoken="a hand_off comp
     say: Sentence = optional(
         "What that person should know.", "Compare our amount with the bank before changing anything."
     )
-    show: ActionName = optional("A read action: the outside's value is put beside ours.", "billing.get_payment")
+    show: ActionName = optional(
+        "A read action, named to that person: where to look. It is not read for them.",
+        "billing.get_payment",
+    )
 
 
 class NoneModel(Model, title="none", spoken="a none compensation"):

@@ -12,10 +12,12 @@ from functools import lru_cache
 
 OPEN, CLOSE = "${{", "}}"
 
-_STRAY = re.compile(
+MISTAKEN = (
     r"[＄$]?(?:｛｛|\{｛|｛\{)|＄\{\{?|\$\{(?=\s*(?:inputs|steps|outcome|run|trigger|output|failure|values)\b[^}]*\})"
-    r"|(?<![$＄])\{\{|\{%|%\}|\{#"
 )
+"""Signs that an author takes for the marker: full-width ones, and one brace before a name of ours."""
+
+_STRAY = re.compile(rf"{MISTAKEN}|(?<![$＄])\{{\{{|\{{%|%\}}|\{{#")
 _STOP = re.compile(r"""}}|\$\{\{|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|['"]""", re.DOTALL)
 
 

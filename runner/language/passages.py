@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from runner.language.functions import FUNCTIONS
-from runner.language.markers import CLOSE, OPEN, Fault, end_of
+from runner.language.markers import CLOSE, MISTAKEN, OPEN, Fault, end_of
 
 TAKEN_NAMES = frozenset("inputs steps outcome run trigger output failure values loop self super range".split())
 """Names that a `for` cannot take."""
 
 DEEPEST = 10
 
-_SIGN = re.compile(r"\$\{\{|[＄$]?(?:｛｛|\{｛|｛\{)|＄\{\{?|\{\{|\{%|\{#")
+_SIGN = re.compile(rf"\$\{{\{{|{MISTAKEN}|\{{\{{|\{{%|\{{#")
 _BLOCK_END = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|%\}|\{%", re.DOTALL)
 _FOR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s+in\s+(?=\S)")
 _LINE_START = re.compile(r"(?:^|\n)([ \t]*)\Z")
@@ -136,7 +136,7 @@ def _split(text: str, faults: list[Fault]) -> list[str | Value | _Block]:
             if alone and rest and len(plain) >= len(alone[1]):
                 plain, at = plain[: len(plain) - len(alone[1])], rest.end()
             pieces += [plain, block]
-        elif not match[0].isascii():
+        elif not match[0].isascii() or match[0] == "${":
             what, hint = f'"{match[0]}" begins no expression', 'write "${{" before it and "}}" behind it'
             faults.append(_fault(start, what, hint, len(match[0])))
             pieces, at = [*pieces, plain], match.end()

@@ -71,7 +71,7 @@ def test_the_check_has_nothing_to_say(flow: str, monkeypatch: pytest.MonkeyPatch
     [
         ("signup_to_paid", "    accept_order: The welcome may go out first, a correction is ready.\n", "FL204"),
         ("signup_to_paid", "    unattended: The customer chose the plan and its price in the form.\n", "FL203"),
-        ("signup_to_paid", "run_key: ${{ trigger.id }}  # the same signup twice is one run\n", "FL209"),
+        ("signup_to_paid", "run_key: ${{ trigger.id }}  # by hand: --key; the same key twice is one run\n", "FL209"),
         ("refund_request", "    accept_order: The customer is told after the money has left, never before.\n", "FL204"),
         ("stock_order", "    compensate: cancel  # the connector names the undo itself\n", "FL202"),
         ("invoice_reminder", '    when: ${{ outcome.reminder == "done" }}\n', None),

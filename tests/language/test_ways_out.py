@@ -10,6 +10,7 @@ import pytest
 from runner.errors import Problem
 from runner.language.connections import installed, load_connections
 from runner.language.project import Project
+from runner.language.templates import template_faults
 from tests.language.ground import TEMPLATES, check
 
 HEAD = """flow: flow
@@ -255,3 +256,13 @@ def test_tell_by_names_a_connection_that_mails(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "amends.yaml").write_text("tell_by: mail\n", encoding="utf-8")
     (tmp_path / ".env").write_text("SMTP=long-enough\n", encoding="utf-8")
     assert Project.open(tmp_path).problems() == ()
+
+
+@pytest.mark.parametrize("sign", ["＄｛｛ inputs.name ｝｝", "${ inputs.name }"])
+def test_a_template_knows_what_was_meant_for_a_marker(sign: str) -> None:
+    found = template_faults("x.md", f"subject: Hello\n\nDear {sign},\n")
+    begins = sign.split(maxsplit=1)[0]
+    assert [(one.line, one.column, one.what, one.hint) for one in found] == [
+        (3, 6, f'"{begins}" begins no expression', SIGN)
+    ]
+    assert template_faults("x.md", "Set ${HOME}, then ${x} costs $5.\n") == ()
