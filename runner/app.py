@@ -89,9 +89,8 @@ class ProjectOutside:
         """Raises SecretMissing for a secret that the flow's connections name and nobody has set."""
         lines = self._project.connections.by_name
         for name in (text.partition(":")[2] for text in bundle.texts if text.startswith("actions:")):
-            for value in lines[name].settings.values() if name in lines else ():
-                if isinstance(value, Mapping) and "secret" in value:
-                    self._secrets.value(str(value["secret"]))
+            for secret in _secrets_in(lines[name].settings) if name in lines else ():
+                self._secrets.value(secret)
 
     def bundle(self, digest: str) -> Bundle:
         """The pinned bundle."""
