@@ -15,7 +15,8 @@ import pytest
 from runner import app
 from runner.core import events as e
 from runner.engine import embedded
-from runner.errors import StoreUnwritable
+from runner.errors import SecretMissing, StoreUnwritable
+from runner.store.facts import RunFilter
 from tests.cases.ground import connector, first, flow, intents, kinds_of, opened, until
 from tests.support.says import Say, failing, late
 from tests.support.smtp_service import SmtpScript
@@ -87,14 +88,26 @@ async def test_a_service_that_is_not_there_is_a_failure_with_nothing_sent(tmp_pa
 async def test_a_secret_that_is_missing_is_told_and_can_be_set_while_the_engine_runs(tmp_path: Path) -> None:
     async with opened(tmp_path, TRIP, text=connector(auth=BEARER)) as ground:
         ground.connect("token: { secret: SHOP_TOKEN }")
+        secrets = ground.folder / ".env"
+        ground.shop.script("POST /charge", Say(status=503, json={}, headers={"Retry-After": "0.3"}, done=False))
         async with ground.engine() as engine:
-            view = await engine.run("trip", "k1", name="Aya")
-            assert (view.status, ground.asked("/reserve")) == ("needs_person", 0)
+            with pytest.raises(SecretMissing, match='the secret "SHOP_TOKEN" is not set'):
+                await engine.start("trip", "k1", name="Aya")
+            assert len(engine.store.runs(RunFilter())) == 0, "what cannot be sent is not begun"
+            secrets.write_text("SHOP_TOKEN=tok-1234567890\n")
+            run = await engine.start("trip", "k1", name="Aya")
+            await engine.until(run, "waiting")
+        secrets.unlink()
+        async with ground.engine() as engine:
+            view = await engine.rest(run)
+            assert (view.status, view.at_step, ground.asked("/charge")) == ("needs_person", "charge", 1)
             assert 'the secret "SHOP_TOKEN" is not set' in view.waiting_for
-            (ground.folder / ".env").write_text("SHOP_TOKEN=tok-1234567890\n")
-            assert (await engine.order(view.run, "retry")).status == "succeeded"
-            engine.holds(view.run)
-        assert {seen.headers["authorization"] for seen in ground.shop.requests} == {"Bearer tok-1234567890"}
+            secrets.write_text("SHOP_TOKEN=tok-0987654321\n")
+            assert (await engine.order(run, "retry")).status == "succeeded"
+            engine.holds(run)
+        assert [seen.headers["authorization"][-10:] for seen in ground.shop.requests] == [
+            "1234567890", "1234567890", "0987654321",
+        ]  # fmt: skip
 
 
 async def test_a_connection_that_is_gone_between_two_attempts_is_told_and_not_waited_for(tmp_path: Path) -> None:
