@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import sys
@@ -283,6 +284,8 @@ class OwnDriver:
         sys.setswitchinterval(SWITCH_INTERVAL)
         async with contextlib.AsyncExitStack() as opened:
             opened.callback(self._lock.release)
+            gc.freeze()  # what was imported stays, so no collection need look at it while runs are driven
+            opened.callback(gc.unfreeze)
             url = database_url(self._project.folder, self._project.settings)
             self.store = open_store(self._project.folder, clock=self._clock, writable=True, lock=self._lock, url=url)
             opened.callback(self.store.close)
