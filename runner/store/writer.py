@@ -2,7 +2,8 @@
 
 Callers put a work and wait. A group is planned and written together; when the database refuses it, it is done again
 with a savepoint for each work, so that one refused write takes no other with it. Answers are given after COMMIT, all in
-one turn of the caller's loop. A caller alone never waits for company; after a large group the next one is gathered for half a millisecond. When COMMIT fails nothing of the group counts.
+one turn of the caller's loop. A caller alone never waits for company; after a large group the next one is gathered for
+half a millisecond. When COMMIT fails nothing of the group counts.
 """
 
 from __future__ import annotations
