@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -134,7 +135,7 @@ def program() -> str:
     typed = Path(sys.argv[0])
     found = shutil.which("amends")
     is_other = typed.name == "amends" and typed.is_file() and (not found or not typed.samefile(found))
-    return shlex.quote(str(typed.absolute())) if is_other else "amends"
+    return shlex.quote(os.path.normpath(typed.absolute())) if is_other else "amends"
 
 
 PROGRAM = program()
