@@ -303,7 +303,7 @@ class OwnDriver:
             await self.engine.start()
             listener = Listener(self._serve, for_watchers=frozenset({"follow"}))
             opened.push_async_callback(listener.close)
-            self._lock.announce(await listener.open())
+            self._lock.announce(await listener.open(str(self._project.folder)))
             yield
             if settles:
                 await listener.settle()

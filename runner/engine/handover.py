@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import logging
+import os
+import stat
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -27,6 +30,17 @@ GRACE = 2.0
 log = logging.getLogger("amends.engine")
 
 
+def _own_folder(project: str) -> Path:
+    """A folder that only this user may enter: the same for every engine of a project, so that killed ones leave one."""
+    name = hashlib.sha256(project.encode()).hexdigest()[:16]
+    folder = Path(tempfile.gettempdir()) / f"amends-{os.getuid()}-{name}"
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    seen = folder.lstat()
+    is_ours = stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.getuid() and not seen.st_mode & 0o077
+    return folder if is_ours else Path(tempfile.mkdtemp(prefix="amends-"))
+
+
 class Listener:
     """The side that holds the engine. `serve` answers one request; it may tell of turns on the way.
 
@@ -42,9 +56,9 @@ class Listener:
         self._serving: dict[asyncio.Task[Any], bool] = {}
         self.path = ""
 
-    async def open(self) -> str:
-        """Begins to listen. Answers the socket's path."""
-        self._folder = tempfile.mkdtemp(prefix="amends-")
+    async def open(self, project: str) -> str:
+        """Begins to listen for a project (its folder), for the holder of its lock. Answers the socket's path."""
+        self._folder = str(_own_folder(project))
         self.path = str(Path(self._folder) / "engine.sock")
         self._server = await asyncio.start_unix_server(self._answer, self.path, limit=LONGEST_LINE)
         return self.path
