@@ -73,6 +73,33 @@ class Compensation:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Lock:
+    """`lock: { record: invoice, id: x }`: the record `invoice/x` is this run's until it ends. `id` as written."""
+
+    record: str
+    id: Json
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Approval:
+    """What an `approve` step asks. `shows`, `may_edit` and `may_leave_out` are paths as written (`inputs.receipt`)."""
+
+    question: str
+    covers: tuple[str, ...]
+    by: tuple[str, ...]
+    shows: tuple[str, ...] = ()
+    needs: int = 1
+    within: Duration = Duration(amount=2, unit="business_day")
+    remind: Duration | None = None
+    escalate_to: str = ""
+    may_edit: tuple[str, ...] = ()
+    may_leave_out: str = ""
+    if_no: Literal["compensate", "end", "continue"] = "compensate"
+    good_for: Duration = Duration(amount=24, unit="hour")
+    proof: Literal["", "code", "sign_in"] = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Branch:
     """One arm of `choose` or `parallel`; `when` is None for the otherwise."""
 
@@ -85,7 +112,9 @@ class Branch:
 class Step:
     """One step. `line` is where it stands in its file, from 1.
 
-    `action` is `connection.action` for `read` and `do`. `wait` is a Duration, or an expression (`until`).
+    `action` is `connection.action` for `read` and `do`. `wait` is a Duration, or an expression (`until`). `branches`
+    are the arms of `choose` and `parallel`; `each` has one, what is done with an item. `flow` is the flow that `call`
+    runs. `event` is the event's name, of `wait_for` and `emit`; `match` and `within` say which one and how long.
     """
 
     id: str
@@ -110,17 +139,31 @@ class Step:
     show: Mapping[str, Json] = field(default_factory=dict)
     branches: tuple[Branch, ...] = ()
     compensate_at_once: bool = False
+    lock: Lock | None = None
+    each: Json = None
+    named: str = ""
+    at_once: int = 1
+    if_one_fails: Literal["stop", "continue"] = "stop"
+    flow: str = ""
+    event: str = ""
+    match: Mapping[str, Json] = field(default_factory=dict)
+    within: Duration | None = None
+    if_late: Literal["fail", "continue", "hand_off"] = "fail"
+    approval: Approval | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OnFailure:
-    """What follows a failure. `do`: compensate, or review (a person chooses)."""
+    """What follows a failure. `do`: compensate, or review (a person chooses). `then_run`: the flow that is started
+    once when compensation has ended, with `then_with` as its inputs."""
 
     do: Literal["compensate", "review"] = "compensate"
     tell: str = ""
     within: Duration | None = None
     escalate_to: str = ""
     if_one_fails: Literal["go_on", "stop"] = "go_on"
+    then_run: str = ""
+    then_with: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, MetaData, PrimaryKeyConstraint, Table, Text, text
 
-SCHEMA = "0001"
+SCHEMA = "0002"
 """The newest numbered migration: what `alembic_version` must say."""
 
 metadata = MetaData(naming_convention={"pk": "pk_%(table_name)s", "fk": "fk_%(table_name)s_%(column_0_name)s"})
@@ -93,6 +93,7 @@ log = _table(
     *_words("type", "step", "external_id", "digest", "hash"),
     *_maybe(Text, "guard", "salt", "data"),
     _index("ix_log_guard", "run_id guard", "guard IS NOT NULL", unique=True),
+    _index("ix_log_scopes", "run_id step seq", "type = 'ScopeStarted'"),
     # With a rowid new rows go to the end of the table however many runs are written at once.
     with_rowid=True,
 )
@@ -137,4 +138,25 @@ quarantine = _table(
     *_words("answered_by"),
     *_maybe(BigInteger, "answered_at"),
     _index("ix_quarantine_open", "at", "status = 'set_aside'"),
+)
+
+locks = _table("locks", "record", *_words("record"), _of_run(), *_numbers("at"), _index("ix_locks_run", "run_id"))
+
+awaited = _table(
+    "awaited",
+    "run_id path",
+    _of_run(),
+    *_words("path", "event", "fields", "digest"),
+    *_numbers("at"),
+    _index("ix_awaited_event", "event fields digest at"),
+)
+
+kept_events = _table(
+    "kept_events",
+    "event_id",
+    *_words("event_id", "event", "source", "data"),
+    *_numbers("at", "until"),
+    *_words("fed_to"),
+    _index("ix_kept_events_open", "event at", "fed_to = ''"),
+    _index("ix_kept_events_until", "until"),
 )
