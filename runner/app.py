@@ -9,33 +9,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import logging
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from runner.clock import MachineClock
-from runner.contract import Connector, Json
+from runner.contract import Json
 from runner.core import events as e
 from runner.core.state import State
 from runner.engine.embedded import Embedded, Observer, read_state
 from runner.engine.handover import Listener, Tell, ask
 from runner.engine.starting import Wish, start_run
-from runner.errors import EngineBusy, NotPossible, SettingsError, StoreError
+from runner.errors import EngineBusy, NotPossible, StoreError
 from runner.language.bundle import Bundle, restore
 from runner.language.project import Project
+from runner.outside import ProjectOutside
 from runner.people.cleanup import start_clean_up
 from runner.people.operations import Order, report_for
 from runner.reading import Reading, database_url
-from runner.secrets import LogFilter, Secrets
-from runner.store.artifacts import Artifacts
 from runner.store.facts import AlreadyReported, RunView, Started
 from runner.store.lock import EngineLock
-from runner.store.sql import SqlStore, open_store
+from runner.store.sql import open_store
 
 PATIENCE = 600_000
 """ms that `follow` waits for a timer before it lets go."""
@@ -45,7 +43,6 @@ LONGEST_CALL = 60.0
 """Seconds that a command which is done waits for the calls of other runs: cut off they would be unknown."""
 HELLO = 2.0
 """Seconds that process may take to say that it is there."""
-MOST_BUNDLES = 200
 AFTER_RESTORE = "The database was put back from a copy: what this run did since is not in its log."
 SWITCH_INTERVAL = 0.002
 """Seconds after which a busy event loop hands the interpreter to the log's writer, instead of the usual 5 ms."""
@@ -65,112 +62,6 @@ class Driver(Protocol):
 
         `on_turn` is called after each turn; what is new stands in the log.
         """
-
-
-class ProjectOutside:
-    """Where the engine finds bundles and connectors: bundles in the store, settings in the project as it is today."""
-
-    def __init__(self, project: Project, store: SqlStore) -> None:
-        self._project = project
-        self._store = store
-        self._secrets = Secrets(project.folder)
-        self._secrets.declare(secret_names(project))
-        self._connectors: dict[tuple[str, str], Connector] = {}
-        self._pinned: dict[tuple[str, str, str], Connector] = {}
-        self._bundles: dict[str, Bundle] = {}
-
-    def renew(self, project: Project) -> None:
-        """The project as it is by now: connections and secrets that are new or changed hold from here on."""
-        self._project = project
-        self._secrets.reload()
-        self._secrets.declare(secret_names(project))
-        self._connectors.clear()
-
-    def require_secrets(self, bundle: Bundle) -> None:
-        """Raises SecretMissing for a secret that the flow's connections name and nobody has set."""
-        lines = self._project.connections.by_name
-        for name in (text.partition(":")[2] for text in bundle.texts if text.startswith("actions:")):
-            for secret in _secrets_in(lines[name].settings) if name in lines else ():
-                self._secrets.value(secret)
-
-    def bundle(self, digest: str) -> Bundle:
-        """The pinned bundle."""
-        kept = self._bundles.get(digest)
-        if kept is None:
-            if len(self._bundles) >= MOST_BUNDLES:
-                self._bundles.clear()
-            kept = self._bundles[digest] = restore(digest, self._store.bundle(digest))
-        return kept
-
-    def connector(self, bundle: Bundle, connection: str) -> Connector:
-        """The connector as the bundle pins it, with the settings of today's connections.yaml. Raises SettingsError."""
-        known = self._connectors.get((bundle.digest, connection))
-        if known is None:
-            known = self._connectors[bundle.digest, connection] = self._connect(bundle, connection)
-        return known
-
-    def _connect(self, bundle: Bundle, connection: str) -> Connector:
-        name, text = bundle.connector(connection)
-        line = self._project.connections.by_name.get(connection)
-        if line is None:
-            raise SettingsError(f'connections.yaml has no usable line "{connection}", and this run needs it')
-        place = (connection, text, repr(sorted(line.settings.items())))
-        known = self._pinned.get(place)
-        if known is None:
-            kinds = self._project.kinds
-            if text and kinds.declarative is not None:
-                kind, _ = kinds.declarative.kind_from_text(text, f"connectors/{name}.yaml")
-            else:
-                found = kinds.find(name)
-                kind = found.kind if found is not None else None
-            if kind is None:
-                raise SettingsError(
-                    f'the connector "{name}" of connection "{connection}" is not installed here any more'
-                )
-            known = kind.connect(connection, line.settings, self)
-            self._pinned[place] = known
-        return known
-
-    def keep_out_of_logs(self, until: contextlib.AsyncExitStack) -> None:
-        """Takes every secret out of what this process logs, its libraries' records and tracebacks too."""
-        secrets = LogFilter(self._secrets)
-        for handler in logging.getLogger().handlers:
-            handler.addFilter(secrets)
-            until.callback(handler.removeFilter, secrets)
-
-    def secret(self, name: str) -> str:
-        """The secret's value, for a connector that is about to send."""
-        return self._secrets.value(name)
-
-    def redact(self, text: str) -> str:
-        """The text without any known secret."""
-        return self._secrets.redact(text)
-
-    def file(self, sha256: str) -> bytes:
-        """The bytes of a stored file."""
-        return Artifacts(self._project.folder).get(sha256)
-
-    async def close(self) -> None:
-        """Closes every connection."""
-        for connector in self._pinned.values():
-            await connector.close()
-
-
-def secret_names(project: Project) -> list[str]:
-    """Every secret that connections.yaml names, at any depth, so that none slips into a text before its first use."""
-    return list(_secrets_in([line.settings for line in project.connections.by_name.values()]))
-
-
-def _secrets_in(value: Json) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        if list(value) == ["secret"] and isinstance(value["secret"], str):
-            yield value["secret"]
-        else:
-            for part in value.values():
-                yield from _secrets_in(part)
-    elif isinstance(value, list):
-        for part in value:
-            yield from _secrets_in(part)
 
 
 class Amends(Reading):

@@ -12,6 +12,7 @@ from runner.cli import OK, WRONG, page, place
 from runner.errors import NotFound
 from runner.language.problems import render
 from runner.language.project import YAML, Project
+from runner.telling import times
 
 COMMANDS = place.verb()
 
@@ -32,10 +33,10 @@ def check(
     texts = {**project.texts, **{flow.file: flow.text for flow in checked}}
     if problems:
         page.say(*(render(problem, texts.get(problem.file, "")) for problem in problems), "")
-    counts = [page.counted(count, word) for count, word in ((errors, "error"), (warnings, "warning")) if count]
+    counts = [times.counted(count, word) for count, word in ((errors, "error"), (warnings, "warning")) if count]
     drafts = sum(flow.flow is not None and flow.flow.mode == "draft" for flow in checked)
     tail = f" ({drafts} in draft mode)" if drafts else ""
-    said = f"{page.counted(len(checked), 'flow')}{tail}: {', '.join(counts) or 'nothing is wrong'}."
+    said = f"{times.counted(len(checked), 'flow')}{tail}: {', '.join(counts) or 'nothing is wrong'}."
     page.say(said if checked else f"There is no flow in {project.folder}; `amends init` makes a first one.")
     raise typer.Exit(WRONG if errors else OK)
 

@@ -10,13 +10,14 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from runner.cli import page, place, sent, watching
-from runner.cli.words import plain, sentence
+from runner.cli import page, place, watching
 from runner.contract import Action, Json, optional
 from runner.errors import NotFound
 from runner.language.connections import Found
 from runner.language.nearest import did_you_mean
 from runner.language.project import Project
+from runner.telling import sent
+from runner.telling.words import plain, sentence
 
 COMMANDS = place.noun("Which connectors are in reach, and what their actions take and answer.")
 

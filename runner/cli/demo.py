@@ -12,12 +12,12 @@ from rich.text import Text
 
 from runner.app import Amends, Driver
 from runner.cli import FAILED, page, place, timeline, watching
-from runner.cli.words import PROGRAM, plain
 from runner.demo import STORIES, Servers, Story, make_project, prove, start_servers
 from runner.demo.stories import FLOW
 from runner.engine.starting import Wish
 from runner.errors import NotPossible
 from runner.store.facts import RunView
+from runner.telling.words import PROGRAM, plain
 
 COMMANDS = place.verb()
 
@@ -59,7 +59,7 @@ async def tell_stories(amends: Amends, driver: Driver, servers: Servers) -> list
         page.show(Text(f"\n{number}. {story.title}", style="bold"), f"   {story.before}")
         views.append(await tell_one(amends, driver, servers, story))
         told, out = watching.story_of(amends, views[-1].run), page.console()
-        page.show(timeline.timeline(told, out), Text(f"Run {told.view.run} ") + told.status, out=out)
+        page.show(timeline.timeline(told, out), Text(f"Run {told.view.run} ") + timeline.status(told), out=out)
     return views
 
 

@@ -14,19 +14,20 @@ import typer
 
 from runner.app import Amends
 from runner.cli import FAILED, OK, page, place, watching
-from runner.cli.page import counted
 from runner.cli.secrets import needed
-from runner.cli.words import plain
 from runner.errors import AmendsError
 from runner.language.connections import Connection
 from runner.store.lock import EngineLock
 from runner.store.sqlite import refuse_network
+from runner.telling import times, words
+from runner.telling.times import counted
+from runner.telling.words import plain
 
 COMMANDS = place.verb()
 
 LEAST_ROOM = 100_000_000
 LIMIT = 3.0
-SIGNS: dict[str, page.Sign] = {"ok": "done", "note": "note", "bad": "failed"}
+SIGNS: dict[str, words.Sign] = {"ok": "done", "note": "note", "bad": "failed"}
 
 
 Said = Iterator[tuple[Literal["ok", "note", "bad"], str]]
@@ -127,7 +128,9 @@ def _is_listened_at(path: str) -> bool:
 
 def _zone(amends: Amends) -> Said:
     settings, reader, now = amends.settings, place.zone_of(amends), amends.clock.now()
-    text = f"{settings.zone if settings.has_zone else reader}, now {page.short(now, reader)} {page.offset(now, reader)}"
+    text = (
+        f"{settings.zone if settings.has_zone else reader}, now {times.short(now, reader)} {times.offset(now, reader)}"
+    )
     unset = f"{text}; amends.yaml names none, so flows count dates in UTC"
     yield ("ok", text) if settings.has_zone else ("note", unset)
 

@@ -21,10 +21,10 @@ import typer
 from runner.cli import DEFECT, INTERRUPTED, OK, QUICK, WRONG
 from runner.cli.page import complain
 from runner.cli.place import FOLDER, Interrupted
-from runner.cli.words import bare, plain, sentence
 from runner.errors import AmendsError, InputsInvalid, InvalidFlow
 from runner.language.problems import render
 from runner.secrets import Secrets
+from runner.telling.words import bare, plain, sentence
 
 HEARD = logging.ERROR
 _SECRET = re.compile(r"secret:\s*[\"']?([A-Za-z_][A-Za-z0-9_]*)")

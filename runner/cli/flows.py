@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from runner.cli import page, place, watching
+from runner.telling import times
 
 COMMANDS = place.noun("The flows of the project.")
 
@@ -18,7 +19,7 @@ def list_(as_json: place.AsJson = False) -> None:
         about = {"flow": flow.id, "title": flow.title, "mode": flow.mode, "owner": flow.owner} if flow else {}
         fit = {"is_fit_to_run": each.is_fit_to_run, "errors": errors, "warnings": warnings}
         found.append({"file": each.file, **about, **fit})
-        faults = page.counted(errors, "error") if errors else page.counted(warnings, "warning") if warnings else "ok"
+        faults = times.counted(errors, "error") if errors else times.counted(warnings, "warning") if warnings else "ok"
         rows.append((*((flow.id, flow.mode, flow.title, flow.owner) if flow else (each.file, "", "", "")), faults))
     if as_json:
         page.say_json(found)

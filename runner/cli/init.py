@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from runner.cli import page, place, words
+from runner.cli import page, place
 from runner.errors import NotPossible
 from runner.language.settings import project_name
+from runner.telling import times, words
 
 COMMANDS = place.verb()
 FILES = ("amends.yaml", "flows/first_flow.yaml", "connections.yaml", ".env.example", ".gitignore")
@@ -26,7 +27,7 @@ def init(
     made = [name for name in FILES if name not in kept]
     for name in made:
         text = (files("runner.cli") / "first_project" / name.removeprefix(".")).read_text(encoding="utf-8")
-        text = text.replace("PROJECT", project_name(folder.resolve().name)).replace("ZONE", page.reader_zone())
+        text = text.replace("PROJECT", project_name(folder.resolve().name)).replace("ZONE", times.reader_zone())
         place.write(folder / name, text)
     page.say(
         f"Made in {folder}: {', '.join(made)}." + (f" Left as they were: {', '.join(kept)}." if kept else ""),

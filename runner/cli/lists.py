@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from runner.cli import page, place, words
+from runner.cli import page, place
 from runner.cli.place import AsJson
 from runner.clock import iso, shown
 from runner.contract import Json
@@ -19,6 +19,7 @@ from runner.core.events import HandedOff
 from runner.errors import NotFound
 from runner.reading import Reading
 from runner.store.facts import HandOffView, RunFilter, RunView
+from runner.telling import times, words
 
 RUNS = place.noun("See runs, and do to them what a person can do.")
 HANDOFFS = place.noun("What waits for a person, and the answers.")
@@ -61,12 +62,12 @@ def run_lines(found: Sequence[RunView], zone: str) -> list[RenderableType]:
     widths = (ID - 2, longest, max(len(_status(view)) for view in found), None)
     lines: list[RenderableType] = []
     head = page.grid(widths)
-    when = f"started ({page.offsets([view.started_at for view in found], zone)})"
+    when = f"started ({times.offsets([view.started_at for view in found], zone)})"
     head.add_row(*(Text(name, style="bold") for name in ("run", "flow", "status", when)))
     lines.append(head)
     for view in found:
         line = page.grid(widths)
-        line.add_row(view.run, view.flow, _status(view), page.short(view.started_at, zone))
+        line.add_row(view.run, view.flow, _status(view), times.short(view.started_at, zone))
         lines.append(line)
         if why := _why(view, zone):
             lines.append(Padding(Text(why, style="dim", overflow="fold"), (0, 0, 0, ID)))
@@ -112,7 +113,7 @@ def handoffs(
     elif not found:
         page.say("Nothing waits for a person.")
     else:
-        since = f"since ({page.offsets([each.opened_at for each in found], zone)})"
+        since = f"since ({times.offsets([each.opened_at for each in found], zone)})"
         heads = ("run", "", "step", "for", since, "what it is about")
         page.show(page.listed(heads, [_question(each, zone) for each in found], fixed=(0, 1, 4)))
         page.say("", f"Look at one: {words.PROGRAM} handoffs show {found[0].run} {found[0].handoff}")
@@ -132,4 +133,4 @@ def _question(each: HandOffView, zone: str) -> tuple[str, ...]:
         about = f"answered: {words.answered(each.choice) or 'by the end of the run'}"
     elif each.status == "acknowledged":
         about = f"(seen) {about}"
-    return each.run, each.handoff, each.step or "the run", each.owner, page.short(each.opened_at, zone), about
+    return each.run, each.handoff, each.step or "the run", each.owner, times.short(each.opened_at, zone), about

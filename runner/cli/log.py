@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from runner.cli import FAILED, OK, page, place
+from runner.telling import times
 
 COMMANDS = place.noun("Verify the action log, export the evidence of a run.")
 
@@ -30,9 +31,9 @@ def verify(
     elif faults:
         for fault in faults:
             page.say(f"run {fault.run}, {f'entry {fault.seq}' if fault.seq else 'the whole run'}: {fault.what}")
-        page.say(f"{page.counted(len(faults), 'fault')}: this log was changed after it was written.")
+        page.say(f"{times.counted(len(faults), 'fault')}: this log was changed after it was written.")
     else:
-        all_hold = f"{page.counted(len(runs), 'run')}, {entries} entries: every chain holds."
+        all_hold = f"{times.counted(len(runs), 'run')}, {entries} entries: every chain holds."
         page.say("There are no runs yet." if is_new else all_hold)
     raise typer.Exit(FAILED if faults else OK)
 

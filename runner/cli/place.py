@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from runner.cli import page
 from runner.errors import AmendsError, NotPossible
 from runner.reading import Reading
+from runner.telling import times
 
 FOLDER: ContextVar[Path | None] = ContextVar("FOLDER", default=None)
 """The folder that `--project` names; None is the current one."""
@@ -61,7 +61,7 @@ def reading() -> Iterator[Reading]:
 
 def zone_of(project: Reading) -> str:
     """The reader's zone."""
-    return page.reader_zone(project.settings.zone, project.settings.has_zone)
+    return times.reader_zone(project.settings.zone, project.settings.has_zone)
 
 
 def write(file: Path, text: str) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from runner.app import Amends
-from runner.cli import OK, page, place, sent, watching
+from runner.cli import OK, page, place, watching
 from runner.cli.place import AsJson, By
 from runner.contract import Json
 from runner.core.events import RunStarted
@@ -20,6 +20,7 @@ from runner.errors import InputsInvalid, RunKeyConflict
 from runner.language.fields import NUMBERS, kind_of_field
 from runner.language.problems import render
 from runner.language.project import YAML, CheckedFlow
+from runner.telling import sent
 
 COMMANDS = place.verb()
 LARGEST = 10_000_000

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from runner.app import Amends
-from runner.cli import OK, page, timeline, watching, words
+from runner.cli import OK, page, timeline, watching
 from runner.cli.lists import RUNS as COMMANDS
 from runner.cli.place import AsJson, By, Reason, Reference, RunId
 from runner.cli.run import read_given
@@ -19,6 +19,7 @@ from runner.errors import NotPossible
 from runner.people.operations import Order, refuse_rerun
 from runner.reading import PAGE
 from runner.store.facts import RunFilter, RunView
+from runner.telling import words
 
 StepId = Annotated[str, typer.Argument(metavar="[STEP]", help="The step that is meant, where there is a choice.")]
 Which = Annotated[str, typer.Option("--handoff", help="The question that is meant, where there is more than one: h1.")]

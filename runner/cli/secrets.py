@@ -12,6 +12,7 @@ from runner.contract import Json
 from runner.errors import SecretMissing
 from runner.language.project import Project
 from runner.secrets import Secrets
+from runner.telling import times
 
 COMMANDS = place.noun("Which secrets are needed, and which are missing. Values are never shown.")
 
@@ -53,7 +54,7 @@ def check(as_json: place.AsJson = False) -> None:
     if as_json:
         page.say_json([each.json() for each in found])
     else:
-        page.say(*(faults or [f"{page.counted(len(found), 'secret')} named, none is missing."]))
+        page.say(*(faults or [f"{times.counted(len(found), 'secret')} named, none is missing."]))
     raise typer.Exit(FAILED if faults else OK)
 
 

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from runner.app import Amends
-from runner.cli import page, place, watching, words
+from runner.cli import page, place, watching
 from runner.core import events as e
 from runner.core.state import State
 from runner.errors import NotFound
 from runner.reading import SETTINGS
+from runner.telling import words
 
 COMMANDS = place.verb()
 

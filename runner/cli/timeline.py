@@ -8,18 +8,18 @@ from dataclasses import asdict
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from runner.cli import page, sent, words
+from runner.cli import page
 from runner.cli.lists import view_json
 from runner.cli.questions import question, question_json, typed
-from runner.cli.story import ENDED_WELL, Story, became
-from runner.cli.telling import Line, action_title
 from runner.clock import iso, shown
 from runner.contract import Json
 from runner.core.state import State
 from runner.language.bundle import Bundle
 from runner.language.flow import Step
-from runner.people.operations import possible
 from runner.store.facts import EffectView
+from runner.telling import sent, times, words
+from runner.telling.lines import action_title
+from runner.telling.story import ENDED_WELL, Clock, Story, became, further, status_line, tagged
 
 STEP = 14
 TOLD = ("seq", "sign", "step", "branch", "text", "details")
@@ -29,7 +29,7 @@ TOLD = ("seq", "sign", "step", "branch", "text", "details")
 def full(story: Story, out: Console) -> RenderableType:
     """The whole page: head, timeline, effects, what stands, what can be done."""
     start = story.view.started_at
-    when = f"{page.moment(start, story.zone):%Y-%m-%d}, times {page.offset(start, story.zone)}"
+    when = f"{times.moment(start, story.zone):%Y-%m-%d}, times {times.offset(start, story.zone)}"
     parts = [head(story), Text(), Text(f"What happened ({when})", style="bold"), timeline(story, out)]
     if story.effects:
         parts += [Text(), Text("What was done outside, and what has become of it", style="bold"), effects(story)]
@@ -39,7 +39,18 @@ def full(story: Story, out: Console) -> RenderableType:
 def brief(story: Story, out: Console, since: int = 0) -> RenderableType:
     """What is shown when a run that was watched has come to rest: what the log tells after the entry `since`."""
     told = timeline(story, out, since=since)
-    return Group(Text(f"Run {story.view.run} ", style="bold") + story.status, told, *ending(story))
+    return Group(Text(f"Run {story.view.run} ", style="bold") + status(story), told, *ending(story))
+
+
+_STYLES = {
+    "succeeded": "green", "drafted": "green", "compensated": "cyan", "failed": "red", "stopped": "red",
+    "needs_person": "yellow", "paused": "yellow",
+}  # fmt: skip
+
+
+def status(story: Story) -> Text:
+    """The status in words and in its colour, with what is waited for."""
+    return Text(status_line(story), style=_STYLES.get(story.view.status, ""))
 
 
 # --- head ------------------------------------------------------------------------------------------------------------
@@ -51,7 +62,7 @@ def head(story: Story) -> RenderableType:
     table = page.grid((8, None))
     table.add_row("Run", Text(view.run, style="bold"))
     table.add_row("Flow", f"{view.flow}: {words.plain(view.title)}" + (" (draft)" if view.mode == "draft" else ""))
-    table.add_row("Status", story.status)
+    table.add_row("Status", status(story))
     if view.summary and view.status not in ENDED_WELL:
         table.add_row("Why", words.sentence(words.summary(view.summary)))
     if story.state.inputs:
@@ -59,7 +70,7 @@ def head(story: Story) -> RenderableType:
     by = f", by {words.plain(view.starter)}" if view.starter else ""
     table.add_row("Started", f"{shown(view.started_at, zone)}{by}")
     if view.ended_at is not None:
-        table.add_row("Ended", f"{shown(view.ended_at, zone)}, after {page.span(view.ended_at - view.started_at)}")
+        table.add_row("Ended", f"{shown(view.ended_at, zone)}, after {times.span(view.ended_at - view.started_at)}")
     if view.run_key and view.run_key != view.run:
         again = f" (run again, {view.rerun})" if view.rerun else ""
         table.add_row("Key", f"{words.plain(view.run_key)}{again}")
@@ -82,14 +93,14 @@ def timeline(story: Story, out: Console, *, ahead: bool = False, since: int = 0)
     """What happened, one line for each thing. With `ahead` the steps still to come follow, cut to fit the terminal."""
     clock = Clock(story)
     told = sorted((line for line in story.lines if line.seq > since), key=lambda line: line.at)
-    lines: list[tuple[str, page.Sign | None, str, str]] = []
+    lines: list[tuple[str, words.Sign | None, str, str]] = []
     for line in (*told, *story.asking):
         lines.append((clock.time(line.at), line.sign, line.step, clock.text(line)))
         lines += [] if ahead else [("", None, "", text) for text in line.details]
     if ahead:
         todo = [] if story.state.root.closed else _to_come(story.bundle.flow.steps, story.state)
         names = story.bundle.flow.branch_names()
-        lines += [("", "note", s.id, _tagged(names.get(s.id, ""), _what(story.bundle, s))) for s in todo]
+        lines += [("", "note", s.id, tagged(names.get(s.id, ""), _what(story.bundle, s))) for s in todo]
         lines = lines[-max(out.height - 3, 5) :]
     longest = min(max((len(step) for _, _, step, _ in lines), default=0), STEP)
     table = page.grid((clock.width, 1, longest, None))
@@ -109,10 +120,6 @@ def _to_come(steps: tuple[Step, ...], state: State) -> Iterator[Step]:
                 yield from _to_come(branch.steps, state)
 
 
-def _tagged(branch: str, text: str) -> str:
-    return f"[{branch}] {text}" if branch else text
-
-
 def _what(bundle: Bundle, step: Step) -> str:
     names = ", ".join(branch.name for branch in step.branches)
     other = {
@@ -122,29 +129,6 @@ def _what(bundle: Bundle, step: Step) -> str:
         "parallel": f"At once: {names}",
     }
     return action_title(bundle.actions, step.action) if step.action else other.get(step.verb, step.verb)
-
-
-class Clock:
-    """Times of one run: the hour alone where it began and ended on one day, else with day and offset."""
-
-    def __init__(self, story: Story) -> None:
-        self._zone = story.zone
-        times = [story.view.started_at, *(line.at for line in story.lines)]
-        times += [line.until for line in story.lines if line.until is not None]
-        days = {page.moment(at, story.zone).date() for at in times}
-        self._form = "%H:%M:%S" if len(days) == 1 else "%m-%d %H:%M:%S"
-        self._has_offset = len({page.offset(at, story.zone) for at in times}) > 1
-        self.width = len(self.time(story.view.started_at))
-
-    def time(self, at: int) -> str:
-        """A time of the timeline."""
-        end = f" {page.offset(at, self._zone)}" if self._has_offset else ""
-        return page.moment(at, self._zone).strftime(self._form) + end
-
-    def text(self, line: Line) -> str:
-        """A line's text, with what follows when a running timer fires."""
-        text = line.text if line.until is None else f"{line.text} It {line.then} at {self.time(line.until)}."
-        return _tagged(line.branch, text)
 
 
 # --- effects ---------------------------------------------------------------------------------------------------------
@@ -184,7 +168,7 @@ def ending(story: Story) -> Iterator[RenderableType]:
     for handoff in story.state.open_handoffs if story.is_asked else ():
         yield Text()
         yield from question(story, handoff)
-    if orders := further(story):
+    if orders := typed_orders(story):
         yield Text()
         yield Text("You can also" if story.is_asked else "You can", style="bold")
         yield from (typed(words.offered(choice), command) for choice, command in orders.items())
@@ -193,22 +177,11 @@ def ending(story: Story) -> Iterator[RenderableType]:
         yield Text("DRAFT: nothing was sent", style="bold")
 
 
-def further(story: Story) -> dict[str, str]:
+def typed_orders(story: Story) -> dict[str, str]:
     """The orders that fit beside the answers to open questions, and what to type for each."""
-    status, run = story.view.status, story.view.run
-    if status in ("failed", "compensated"):
-        fitting = ["rerun"]
-    elif status == "stopped":
-        fitting = ["compensate", "take_over"] if story.with_effect("pending", "stands") else ["rerun"]
-    elif story.state.has_ended:
-        fitting = []
-    else:
-        orders = possible(story.bundle, story.state)
-        wanted = {"resume", "stop"} if story.is_asked else {"resume", "pause", "stop"}
-        wanted |= set() if "compensate" in orders else {"stop_compensate"}
-        fitting = [each for each in orders if each in wanted]
+    run = story.view.run
     wordings = {"stop_compensate": f"stop {run} --compensate", "take_over": f"take-over {run}"}
-    return {choice: f"{words.PROGRAM} runs {wordings.get(choice, f'{choice} {run}')}" for choice in fitting}
+    return {choice: f"{words.PROGRAM} runs {wordings.get(choice, f'{choice} {run}')}" for choice in further(story)}
 
 
 # --- the same for machines -------------------------------------------------------------------------------------------
@@ -226,7 +199,7 @@ def as_json(story: Story) -> dict[str, Json]:
         "inputs": dict(story.state.inputs),
         "unknown": story.unknown,
         "questions": [question_json(story, each) for each in story.state.open_handoffs if story.is_asked],
-        "can_do": further(story),
+        "can_do": typed_orders(story),
     }
 
 

@@ -15,16 +15,15 @@ from rich.live import Live
 from rich.text import Text
 
 from runner.app import Amends, Driver, OwnDriver
-from runner.cli import DEFECT, OK, page, place, sent, timeline, words
-from runner.cli.questions import call_of
-from runner.cli.story import Story, status_line
-from runner.cli.telling import AGAIN, Line, tell
-from runner.cli.timeline import Clock
+from runner.cli import DEFECT, OK, page, place, timeline
 from runner.engine.embedded import GRACE
-from runner.errors import InvalidFlow, NotFound, NotPossible, StoreCorrupt
+from runner.errors import NotFound, NotPossible
 from runner.language.nearest import did_you_mean
 from runner.people.operations import Order
 from runner.store.facts import RunView, Started
+from runner.telling import questions, story, words
+from runner.telling.lines import AGAIN, Line
+from runner.telling.story import Clock, Story, status_line
 
 T = TypeVar("T")
 ME = "person:me"
@@ -57,21 +56,8 @@ def person(amends: Amends, by: str) -> str:
 
 
 def story_of(amends: Amends, run: str) -> Story:
-    """A run's story as it stands now. Raises NotFound, NotPossible where its flow can no longer be read."""
-    view = amends.store.run(run)
-    try:
-        bundle, state = amends.state(view.run)
-    except (InvalidFlow, StoreCorrupt, NotFound) as error:
-        why = error.problems[0].what if isinstance(error, InvalidFlow) and error.problems else str(error)
-        raise NotPossible(
-            f"the flow that run {view.run} ({view.flow}, {view.status}) began with can no longer be read "
-            f"({words.bare(why)}); `amends log export {view.run}` writes down all that is known of the run"
-        ) from None
-    lines, asking = tell(bundle, amends.store.log(view.run))
-    return Story(
-        view=view, bundle=bundle, state=state, lines=lines, asking=asking,
-        effects=tuple(amends.store.effects(view.run)), zone=place.zone_of(amends), now=amends.clock.now(),
-    )  # fmt: skip
+    """A run's story in the reader's zone. Raises NotFound, NotPossible where its flow can no longer be read."""
+    return story.story_of(amends, run, place.zone_of(amends))
 
 
 def drive(amends: Amends, doing: Callable[[Driver], Awaitable[T]], leaving: Callable[[], None] = lambda: None) -> T:
@@ -211,29 +197,11 @@ def act(run: str, order: Order, *, as_json: bool) -> None:
 
 
 def completed(amends: Amends, run: str, order: Order) -> Order:
-    """The order, with what is known of an answer already: the fields we made ourselves, an id that is given as --id.
-
-    Raises NotPossible where "…" was copied, or a field is named that the action does not answer.
-    """
+    """The order, with what is known of an answer already. Raises NotPossible where "…" was copied."""
     said = {"--reason": order.reason, "--reference": order.reference, "--id": order.external_id, **order.output}
     if unsaid := [name for name, text in said.items() if text in ("…", "...")]:
         raise NotPossible(f'the "…" of {unsaid[0]} stands for your own words; write them in its place')
-    if order.action != "happened":
-        return order
-    story = story_of(amends, run)
-    asked = [h for h in story.state.open_handoffs if order.handoff in ("", h.id) and order.step in ("", h.step)]
-    call = call_of(story, asked[0])[1] if len(asked) == 1 else None
-    action = story.bundle.actions.get(call.action) if call is not None else None
-    if call is None or action is None:
-        return order
-    wrong = [name for name in order.output if name not in action.output]
-    if wrong and not action.open_output:
-        known = did_you_mean(wrong[0], action.output, "there are")
-        raise NotPossible(f'{call.action} answers no field "{wrong[0]}"; {known}')
-    made = sent.own_answer(call.request)
-    outside = order.external_id or str(made.get("message_id", ""))
-    own_id = {"id": outside} if outside and "id" in action.output else {}
-    return replace(order, output={**made, **own_id, **order.output}, external_id=outside)
+    return questions.completed(story_of(amends, run), order) if order.action == "happened" else order
 
 
 class Watcher:

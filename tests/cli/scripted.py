@@ -10,8 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from runner.cli.story import Story
-from runner.cli.telling import tell
 from runner.contract import Action, Connector, Json, Outcome, Purpose, Request
 from runner.core import events as e
 from runner.core.fold import fold
@@ -25,6 +23,8 @@ from runner.language.project import Project
 from runner.language.schemas import read_inputs
 from runner.people.operations import Order, report_for
 from runner.store.facts import EffectView, LogRow, RunView
+from runner.telling.lines import tell
+from runner.telling.story import Story
 
 START = 1_788_000_000_000
 """2026-08-29 10:40:00 UTC."""

@@ -22,7 +22,7 @@ from runner.cli import NOUNS, page, run_command
 from runner.cli.failures import guarded
 from runner.cli.lists import run_lines
 from runner.cli.watching import code_of
-from runner.cli.words import STATUS
+from runner.telling.words import STATUS
 from tests.cli.scripted import Play, bundle_of
 from tests.cli.terminal import LIMIT, PROGRAM, Running, Terminal, amends, environment
 

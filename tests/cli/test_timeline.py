@@ -20,13 +20,13 @@ import typer
 from rich.console import Console
 
 from runner.cli import page
-from runner.cli.story import Story
 from runner.cli.timeline import as_json, brief, full, timeline
 from runner.cli.watching import Watcher, under_way
 from runner.contract import canonical
 from runner.core import events as e
 from runner.core.fold import fold_all
 from runner.people.operations import Order
+from runner.telling.story import Story
 from tests.cli.scripted import INPUTS, START, Play, bundle_of, found, not_sent, refused, unknown
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
-from runner.cli import sent
-from runner.cli.page import Sign
-from runner.cli.words import MADE_GOOD, answered, bare, plain, sentence, shown_id
 from runner.contract import Action, Json
 from runner.core import events as e
 from runner.language.bundle import Bundle
 from runner.store.facts import LogRow
+from runner.telling import sent
+from runner.telling.words import MADE_GOOD, Sign, answered, bare, plain, sentence, shown_id
 
 Call = tuple[str, str, int]
 AGAIN = "Tried again."

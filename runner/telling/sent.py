@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from runner.cli.words import plain
 from runner.contract import Action, Json
 from runner.language.values import as_text, kind_of
+from runner.telling.words import plain
 
 LONGEST = 70
 """Signs of a value that are shown."""

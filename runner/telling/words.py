@@ -10,6 +10,10 @@ import sys
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
+
+Sign = Literal["done", "failed", "unknown", "good", "person", "note", "wait"]
+"""What kind of thing a line tells of."""
 
 STATUS: Mapping[str, str] = {
     "queued": "queued: it has not begun",

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rich.text import Text
-
-from runner.cli import page, sent, words
-from runner.cli.telling import Line
+from runner.app import Amends
 from runner.clock import shown
 from runner.contract import Json
 from runner.core.state import State
+from runner.errors import InvalidFlow, NotFound, NotPossible, StoreCorrupt
 from runner.language.bundle import Bundle
+from runner.people.operations import possible
 from runner.store.facts import EffectView, RunView
+from runner.telling import sent, times, words
+from runner.telling.lines import Line, tell
 
 ENDED_WELL = ("succeeded", "drafted")
 
@@ -38,11 +39,6 @@ class Story:
     def is_asked(self) -> bool:
         """A person is asked something."""
         return bool(self.state.open_handoffs) and not self.state.has_ended
-
-    @property
-    def status(self) -> Text:
-        """The status in words and in its colour, with what is waited for."""
-        return Text(status_line(self), style=_STYLES.get(self.view.status, ""))
 
     def with_effect(self, *dispositions: str) -> list[str]:
         """The effects of which this has become, as `step (id)`, or `step (recipient)` where a step has several."""
@@ -109,13 +105,7 @@ def status_line(story: Story) -> str:
     if view.wake_at is None:
         return f"{text}: {view.waiting_for or 'it is taken up by the next command or by `amends serve`'}"
     step = f"step {view.at_step} " if view.at_step else ""
-    return f"{text}: {step}goes on at {shown(view.wake_at, story.zone)} ({page.left(view.wake_at - story.now)})"
-
-
-_STYLES = {
-    "succeeded": "green", "drafted": "green", "compensated": "cyan", "failed": "red", "stopped": "red",
-    "needs_person": "yellow", "paused": "yellow",
-}  # fmt: skip
+    return f"{text}: {step}goes on at {shown(view.wake_at, story.zone)} ({times.left(view.wake_at - story.now)})"
 
 
 def disposition_of(story: Story, effect: EffectView) -> str:
@@ -135,3 +125,64 @@ def became(story: Story, effect: EffectView) -> str:
     note = f": {words.bare(effect.note)}" if effect.note else ""
     disposition = disposition_of(story, effect)
     return f"{words.DISPOSITION.get(disposition, disposition)}{note}"
+
+
+def story_of(amends: Amends, run: str, zone: str) -> Story:
+    """A run's story as it stands now. Raises NotFound, NotPossible where its flow can no longer be read."""
+    view = amends.store.run(run)
+    try:
+        bundle, state = amends.state(view.run)
+    except (InvalidFlow, StoreCorrupt, NotFound) as error:
+        why = error.problems[0].what if isinstance(error, InvalidFlow) and error.problems else str(error)
+        raise NotPossible(
+            f"the flow that run {view.run} ({view.flow}, {view.status}) began with can no longer be read "
+            f"({words.bare(why)}); `amends log export {view.run}` writes down all that is known of the run"
+        ) from None
+    lines, asking = tell(bundle, amends.store.log(view.run))
+    return Story(
+        view=view, bundle=bundle, state=state, lines=lines, asking=asking,
+        effects=tuple(amends.store.effects(view.run)), zone=zone, now=amends.clock.now(),
+    )  # fmt: skip
+
+
+def further(story: Story) -> list[str]:
+    """The orders that fit beside the answers to open questions."""
+    status = story.view.status
+    if status in ("failed", "compensated"):
+        return ["rerun"]
+    if status == "stopped":
+        return ["compensate", "take_over"] if story.with_effect("pending", "stands") else ["rerun"]
+    if story.state.has_ended:
+        return []
+    orders = possible(story.bundle, story.state)
+    wanted = {"resume", "stop"} if story.is_asked else {"resume", "pause", "stop"}
+    wanted |= set() if "compensate" in orders else {"stop_compensate"}
+    return [each for each in orders if each in wanted]
+
+
+def tagged(branch: str, text: str) -> str:
+    """A text with the name of its branch before it."""
+    return f"[{branch}] {text}" if branch else text
+
+
+class Clock:
+    """Times of one run: the hour alone where it began and ended on one day, else with day and offset."""
+
+    def __init__(self, story: Story) -> None:
+        self._zone = story.zone
+        told = [story.view.started_at, *(line.at for line in story.lines)]
+        told += [line.until for line in story.lines if line.until is not None]
+        days = {times.moment(at, story.zone).date() for at in told}
+        self._form = "%H:%M:%S" if len(days) == 1 else "%m-%d %H:%M:%S"
+        self._has_offset = len({times.offset(at, story.zone) for at in told}) > 1
+        self.width = len(self.time(story.view.started_at))
+
+    def time(self, at: int) -> str:
+        """A time of the timeline."""
+        end = f" {times.offset(at, self._zone)}" if self._has_offset else ""
+        return times.moment(at, self._zone).strftime(self._form) + end
+
+    def text(self, line: Line) -> str:
+        """A line's text, with what follows when a running timer fires."""
+        text = line.text if line.until is None else f"{line.text} It {line.then} at {self.time(line.until)}."
+        return tagged(line.branch, text)

@@ -1,0 +1,98 @@
+"""Questions to a person: what is asked, what is known about it, what each answer is called and what it needs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from runner.core.state import Call, HandOff
+from runner.errors import NotPossible
+from runner.language.nearest import did_you_mean
+from runner.people.operations import Order, fields_needed
+from runner.telling import sent, words
+from runner.telling.story import Story
+
+
+def call_of(story: Story, handoff: HandOff) -> tuple[str, Call | None]:
+    """(purpose, call) that a question is about; no call where it is about none."""
+    undoes = handoff.kind in ("compensation_failed", "request")
+    purpose = handoff.purpose or ("undo" if undoes else "do")
+    return purpose, story.state.calls.get((handoff.step, purpose, handoff.part))
+
+
+def what_was_sent(story: Story, handoff: HandOff) -> dict[str, str]:
+    """What one needs to look a call up: the action, its values, where it went, our reference."""
+    purpose, call = call_of(story, handoff)
+    if call is None:
+        return {}
+    found = {
+        "Call": call.action,
+        "With": sent.pairs(story.input_of(handoff.step, purpose, handoff.part)),
+        "To": sent.place(call.request),
+    }
+    known = story.reference(handoff.step, purpose, handoff.part)
+    if known and (call.may_have_happened or call.last not in ("", "not_sent")):
+        found["Key"] = f"{known} (our reference: it was sent along)"
+    return found
+
+
+def label_of(story: Story, handoff: HandOff, choice: str) -> str:
+    """What a choice is called for this question."""
+    state, kind = story.state, handoff.kind
+    _, call = call_of(story, handoff)
+    action = story.bundle.actions.get(call.action) if call is not None else None
+    known = f"{kind} {action.effect}" if action is not None else kind
+    ends = [f"{kind} stopped"] if state.stops_here else []
+    ends += [f"{kind} closed"] if state.root.closed or state.stops_here else [known]
+    return words.offered(choice, *ends, kind, action.effect if action is not None else "")
+
+
+def asks(story: Story, handoff: HandOff) -> str:
+    """The question of a hand-off in one sentence."""
+    about = f"step {handoff.step}" if handoff.step else "the run"
+    to = story.receiver(handoff.step, handoff.part, handoff.purpose or "do") if handoff.purpose else ""
+    about = f"{about} ({to})" if to else about
+    texts = {
+        "unknown": f"Did {about} happen?",
+        "several": f"Which record is the one of {about}?",
+        "failure": f"What is to follow the failure of {about}?",
+        "step": "The flow stops here and asks how to go on.",
+        "compensation": f"Please make {about} good by hand.",
+        "compensation_failed": f"{about.capitalize()} could not be made good. What now?",
+        "compensation_unknown": f"Did the compensation of {about} happen?",
+        "outputs": "The run's outputs have no answer. What now?",
+        "request": f"The compensation of {about} could not be put together. What now?",
+    }
+    return texts.get(handoff.kind, f"Please look at {about}.")
+
+
+def to_give(story: Story, handoff: HandOff) -> list[str]:
+    """The fields that whoever says "it did happen" must give: those used later, but for those we made ourselves."""
+    if handoff.purpose not in ("do", "find"):
+        return []
+    needed = list(fields_needed(story.bundle, handoff.step, is_closed=story.state.root.closed))
+    _, call = call_of(story, handoff)
+    action = story.bundle.actions.get(call.action) if call is not None else None
+    if handoff.kind == "several" and not needed and action is not None and "id" in action.output:
+        needed = ["id"]
+    made = sent.own_answer(call.request) if call is not None else {}
+    return [name for name in needed if name not in made]
+
+
+def completed(story: Story, order: Order) -> Order:
+    """An order `happened` with what is known of the answer already: the fields we made ourselves, the outside id.
+
+    Raises NotPossible where a field is named that the action does not answer.
+    """
+    asked = [h for h in story.state.open_handoffs if order.handoff in ("", h.id) and order.step in ("", h.step)]
+    call = call_of(story, asked[0])[1] if len(asked) == 1 else None
+    action = story.bundle.actions.get(call.action) if call is not None else None
+    if call is None or action is None:
+        return order
+    wrong = [name for name in order.output if name not in action.output]
+    if wrong and not action.open_output:
+        known = did_you_mean(wrong[0], action.output, "there are")
+        raise NotPossible(f'{call.action} answers no field "{wrong[0]}"; {known}')
+    made = sent.own_answer(call.request)
+    outside = order.external_id or str(made.get("message_id", ""))
+    own_id = {"id": outside} if outside and "id" in action.output else {}
+    return replace(order, output={**made, **own_id, **order.output}, external_id=outside)

@@ -1,0 +1,70 @@
+"""Times and counts as people read them, in the reader's zone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from runner.clock import DAY, HOUR, MINUTE, SECOND
+from runner.language.zones import zone_fault
+
+
+def reader_zone(zone: str = "", has_zone: bool = False) -> str:
+    """The zone to show times in: the project's, else that of this computer, else UTC."""
+    if has_zone:
+        return zone
+    for name in (os.environ.get("TZ", "").lstrip(":"), _linked_zone(Path("/etc/localtime"))):
+        if name and not zone_fault(name):
+            return name
+    return "UTC"
+
+
+def _linked_zone(link: Path) -> str:
+    try:
+        return str(link.resolve(strict=True)).partition("zoneinfo/")[2]
+    except OSError:
+        return ""
+
+
+def moment(at: int, zone: str) -> datetime:
+    """A time in a zone."""
+    return datetime.fromtimestamp(at / 1000, tz=UTC).astimezone(ZoneInfo(zone))
+
+
+def offset(at: int, zone: str) -> str:
+    """The zone's offset at that time: +09:00."""
+    text = moment(at, zone).strftime("%z")
+    return f"{text[:3]}:{text[3:]}"
+
+
+def short(at: int, zone: str) -> str:
+    """A time for a column whose head tells the offset (`offsets`): 2026-09-01 09:00."""
+    return f"{moment(at, zone):%Y-%m-%d %H:%M}"
+
+
+def offsets(times: Iterable[int], zone: str) -> str:
+    """The offsets of these times, for the head of a column."""
+    return "/".join(sorted({offset(at, zone) for at in times}))
+
+
+def left(ms: int) -> str:
+    """What is left of a wait: in 3 s; now."""
+    return f"in {span(-(-ms // SECOND) * SECOND)}" if ms > 0 else "now"
+
+
+def counted(count: int, word: str) -> str:
+    """1 flow; 2 flows."""
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def span(ms: int) -> str:
+    """A length of time in words: 450 ms, 3 s, 2 min, 5 h, 4 days."""
+    if ms < SECOND:
+        return f"{max(ms, 0)} ms"
+    for unit, word, longest in ((SECOND, "s", 2 * MINUTE), (MINUTE, "min", 2 * HOUR), (HOUR, "h", 2 * DAY)):
+        if ms < longest:
+            return f"{ms // unit} {word}"
+    return f"{ms // DAY} days"
