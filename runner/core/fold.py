@@ -87,7 +87,7 @@ def _run_resumed(state: State, event: e.RunResumed) -> State:
 
 
 def _run_moved(state: State, event: e.RunMoved) -> State:
-    return replace(state, bundle=event.bundle)
+    return replace(state, bundle=event.bundle, inputs={**state.inputs, **event.inputs})
 
 
 def _stop_requested(state: State, event: e.StopRequested) -> State:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, exists, select, tuple_
 
-from runner.core.events import Checkpoint
+from runner.core.events import Checkpoint, RunMoved
 from runner.errors import NotFound, StoreCorrupt
 from runner.store.artifacts import Artifacts
 from runner.store.facts import ChainFault
@@ -72,6 +72,7 @@ class Audit(Views):
             "effects": [asdict(effect) for effect in self.effects(run)],
             "handoffs": [asdict(handoff) for handoff in self.handoffs(run=run, open_only=False)],
             "bundle": dict(self._bundle_if_kept(head.bundle)),
+            "versions": {name: dict(self._bundle_if_kept(name)) for name in _left_versions(rows)},
         }
 
     def _bundle_if_kept(self, digest: str) -> Mapping[str, str]:
@@ -84,6 +85,12 @@ class Audit(Views):
         for row in rows:
             if digest := elsewhere(row):
                 yield digest, self.artifacts.get(digest).decode()
+
+
+def _left_versions(rows: Sequence[StoredRow]) -> list[str]:
+    """The versions of its flow that the run was on before it was moved, by digest."""
+    moves = (decode(row) for row in rows if row.type == "RunMoved")
+    return list(dict.fromkeys(move.before for move in moves if isinstance(move, RunMoved)))
 
 
 def _pages(connection: Connection) -> Iterator[dict[str, tuple[int, str]]]:

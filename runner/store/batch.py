@@ -22,6 +22,7 @@ from runner.core.events import (
     RecordQuarantined,
     RecordReleased,
     RunHeld,
+    RunMoved,
 )
 from runner.errors import NotFound
 from runner.store.facts import EffectChange, HandOffChange, LogEnd, RunColumns
@@ -281,6 +282,10 @@ def _note_waiting(_batch: Batch, head: Head, event: RunHeld) -> None:
         head.held_on = event.name or head.record
 
 
+def _move(batch: Batch, head: Head, event: RunMoved) -> None:
+    batch.others.append((batch.words.move, (event.bundle, head.run)))
+
+
 _LISTED: dict[type[Event], Callable[[Batch, Head, Any], None]] = {
     RecordHeld: _hold,
     RecordReleased: _release,
@@ -288,6 +293,7 @@ _LISTED: dict[type[Event], Callable[[Batch, Head, Any], None]] = {
     QuarantineReleased: _answer,
     QuarantineDiscarded: _answer,
     RunHeld: _note_waiting,
+    RunMoved: _move,
 }
 
 

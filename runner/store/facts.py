@@ -83,14 +83,15 @@ class Append:
     Refused with SequenceConflict unless the run stands at `seq` and `fence` is the engine's current fence; refused with
     RecordIsHeld if `free_record` is held by another run. `events` may be empty (columns alone change).
     RecordHeld / RecordReleased events among `events` write and delete rows of the holds table in the same transaction;
-    RecordQuarantined writes the quarantine list. `previous_hash` is the chain's end the caller knows (from `LogEnd`).
+    RecordQuarantined writes the quarantine list, RunMoved the run's bundle. `previous_hash` is the chain's end the
+    caller knows (from `LogEnd`). Without `columns` the run counts as not decided about yet.
     """
 
     run: str
     seq: int
     fence: int
     events: tuple[Event, ...]
-    columns: RunColumns
+    columns: RunColumns | None
     previous_hash: str
     effects: tuple[EffectChange, ...] = ()
     handoffs: tuple[HandOffChange, ...] = ()
@@ -197,6 +198,21 @@ class RunFilter:
     since: int | None = None
     before: str = ""
     limit: int = 50
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VersionView:
+    """One text of a flow that ran: when a run was first and last put on it, how many were ever and how many are now.
+
+    `open_runs` are those on it that have not ended.
+    """
+
+    flow: str
+    bundle: str
+    first_at: int
+    last_at: int
+    runs: int
+    open_runs: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -325,6 +341,9 @@ class Store(Protocol):
 
     def bundle(self, digest: str) -> Mapping[str, str]:
         """The texts of a bundle. Raises NotFound."""
+
+    def versions(self, flow: str = "") -> Sequence[VersionView]:
+        """Every version that ran, of one flow or of all, the one that was used last first."""
 
     def effects(self, run: str) -> Sequence[EffectView]:
         """The run's effects by start number."""

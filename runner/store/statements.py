@@ -81,6 +81,7 @@ class Statements:
         self.quarantine, self.site_holds = self._insert(quarantine, "change"), self._insert(site_holds, "change")
         self.free = self._text(delete(holds).where(*_equal(holds, "record", "run_id")))
         self.free_site = self._text(delete(site_holds).where(*_equal(site_holds, "name")))
+        self.move = self._text(update(runs).values(bundle=bindparam("bundle")).where(*_equal(runs, "run_id")))
         answered = ("status", "answered_by", "answered_at")
         self.answer = self._text(
             update(quarantine)

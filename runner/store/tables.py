@@ -73,6 +73,7 @@ runs = _table(
     _index("ix_runs_key", "flow mode run_key rerun", unique=True),
     _index("ix_runs_newest", "started_at run_id"),
     _index("ix_runs_flow", "flow started_at run_id"),
+    _index("ix_runs_version", "flow bundle started_at"),
     _index("ix_runs_status", "status started_at run_id"),
     _index("ix_runs_flow_status", "flow status started_at run_id"),
     _index("ix_runs_record", "record started_at run_id", "record <> ''"),
@@ -94,6 +95,7 @@ log = _table(
     *_maybe(Text, "guard", "salt", "data"),
     _index("ix_log_guard", "run_id guard", "guard IS NOT NULL", unique=True),
     _index("ix_log_scopes", "run_id step seq", "type = 'ScopeStarted'"),
+    _index("ix_log_moves", "run_id seq", "type = 'RunMoved'"),
     # With a rowid new rows go to the end of the table however many runs are written at once.
     with_rowid=True,
 )

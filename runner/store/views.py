@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, Table, and_, exists, func, or_, select, union
@@ -13,9 +13,10 @@ from sqlalchemy.exc import DBAPIError
 
 from runner.clock import MINUTE
 from runner.contract import Json
+from runner.core.events import RunMoved
 from runner.errors import NotFound, StoreCorrupt
 from runner.store.artifacts import Artifacts
-from runner.store.facts import EffectView, HandOffView, LogEnd, LogRow, QuarantineView, RunFilter, RunView
+from runner.store.facts import EffectView, HandOffView, LogEnd, LogRow, QuarantineView, RunFilter, RunView, VersionView
 from runner.store.log import SITE, StoredRow, decode, elsewhere, read_apart
 from runner.store.sqlite import SqliteFile
 from runner.store.tables import (
@@ -228,6 +229,32 @@ class Views:
             asked = asked.where(quarantine.c.status == "set_aside")
         return [QuarantineView(**{**row._mapping, "content": json.loads(row.content)}) for row in self._rows(asked)]
 
+    # -- versions --
+
+    def versions(self, flow: str = "") -> Sequence[VersionView]:
+        """Every version that ran, the one used last first. A run that was moved counts for each version it was on."""
+        meant = (runs.c.flow == flow,) if flow else ()
+        is_move = log.c.type == "RunMoved"
+        key = (runs.c.flow, runs.c.bundle)
+        used = select(*key, func.min(runs.c.started_at), func.max(runs.c.started_at), func.count())
+        stayed = used.where(*meant, runs.c.run_id.not_in(select(log.c.run_id).where(is_move))).group_by(*key)
+        moved = select(runs.c.flow, runs.c.run_id, runs.c.started_at, log).join(runs, runs.c.run_id == log.c.run_id)
+        with self._read() as connection:
+            found = {
+                (row[0], row[1]): VersionView(
+                    flow=row[0], bundle=row[1], first_at=row[2], last_at=row[3], runs=row[4], open_runs=0
+                )
+                for row in connection.execute(stayed)
+            }
+            moves = connection.execute(moved.where(*meant, is_move).order_by(log.c.run_id, log.c.seq)).all()
+            opened = connection.execute(select(*key, func.count()).where(_OPEN, *meant).group_by(*key)).all()
+        for visit, at in _visits(moves).items():
+            _visit(found, visit[:2], at)
+        for row in opened:
+            if known := found.get((row[0], row[1])):
+                found[row[0], row[1]] = replace(known, open_runs=row[2])
+        return sorted(found.values(), key=lambda each: (-each.last_at, each.flow, each.bundle))
+
     # -- the sweeper --
 
     def without_witness(self, now: int) -> Sequence[str]:
@@ -255,6 +282,22 @@ class Views:
                 if not _call_is_open(connection, row.run_id)
                 and (not row.waiting_for or (row.held_on != "" and not _holder(connection, row.held_on)))
             ]
+
+
+def _visits(rows: Sequence[Any]) -> dict[tuple[str, str, str], int]:
+    """When moved runs were put on each of their versions: (flow, bundle, run) -> the last time."""
+    found: dict[tuple[str, str, str], int] = {}
+    for row in rows:
+        event = decode(stored(row[3:]))
+        if isinstance(event, RunMoved):
+            found.setdefault((row[0], event.before, row[1]), row[2])
+            found[row[0], event.bundle, row[1]] = event.at
+    return found
+
+
+def _visit(found: dict[tuple[str, str], VersionView], key: tuple[str, str], at: int) -> None:
+    known = found.get(key) or VersionView(flow=key[0], bundle=key[1], first_at=at, last_at=at, runs=0, open_runs=0)
+    found[key] = replace(known, first_at=min(known.first_at, at), last_at=max(known.last_at, at), runs=known.runs + 1)
 
 
 def _as_view(table: Table) -> Select[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from runner.core import events as e
 from runner.core.commands import Record, Send
@@ -12,8 +12,13 @@ from runner.core.state import State
 from runner.language.bundle import Bundle
 
 
-def replay_faults(bundle: Bundle, events: Sequence[e.Event], state: State | None = None) -> Iterator[str]:
-    """Every decision of the log that deciding again does not give. Facts of one decision stand behind each other."""
+def replay_faults(
+    bundle: Bundle, events: Sequence[e.Event], state: State | None = None, versions: Mapping[str, Bundle] | None = None
+) -> Iterator[str]:
+    """Every decision of the log that deciding again does not give. Facts of one decision stand behind each other.
+
+    What stands behind a RunMoved is decided by the one of `versions` that it names.
+    """
     state = state or State()
     before: list[Send] = []
     rest: list[e.Event] = []
@@ -21,7 +26,9 @@ def replay_faults(bundle: Bundle, events: Sequence[e.Event], state: State | None
         if rest and event == rest[0]:
             rest, state = rest[1:], fold(state, event)
             continue
-        if event.kind_of_fact == "decision" and not isinstance(event, e.RunStarted | e.RunHeld):
+        if isinstance(event, e.RunMoved):
+            bundle = (versions or {})[event.bundle]
+        elif event.kind_of_fact == "decision" and not isinstance(event, e.RunStarted | e.RunHeld):
             commands = decide(bundle, state, event.at)
             before = [command for command in commands if isinstance(command, Send)] or before
             rest = [command.event for command in commands if isinstance(command, Record)]

@@ -31,8 +31,10 @@ ASKED: dict[str, Ask] = {
     "effects": lambda store: store.effects("r1"),
     "open hand-offs": lambda store: store.handoffs(),
     "hand-offs of a run": lambda store: store.handoffs(run="r1"),
+    "versions": lambda store: store.versions(),
+    "versions of a flow": lambda store: store.versions("signup"),
 }
-SORTED = {"waiting on a record", "hand-offs of a run"}
+SORTED = {"waiting on a record", "hand-offs of a run", "versions", "versions of a flow"}
 """Short lists that may be sorted after they were found."""
 
 

@@ -65,8 +65,15 @@ class StopRequested(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunMoved(Event):
+    """From here on the run is decided by another version of its flow; `before` is the one that it leaves.
+
+    `inputs` are those that the new version has and the run lacked, each with its default.
+    """
+
     bundle: str
     by: str
+    before: str = ""
+    inputs: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,4 +1,4 @@
-"""Locks, awaited and kept events, and the places where the scopes of a run begin."""
+"""Locks, awaited and kept events, the places where the scopes of a run begin, and the versions that runs are on."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,9 +8,12 @@ down_revision = "0001"
 
 
 def upgrade() -> None:
-    """Three tables more, and an index for the scopes of lists."""
+    """Three tables more, an index for the scopes of lists, two for versions."""
     started = sa.text("type = 'ScopeStarted'")
     op.create_index("ix_log_scopes", "log", ["run_id", "step", "seq"], sqlite_where=started, postgresql_where=started)
+    moved = sa.text("type = 'RunMoved'")
+    op.create_index("ix_log_moves", "log", ["run_id", "seq"], sqlite_where=moved, postgresql_where=moved)
+    op.create_index("ix_runs_version", "runs", ["flow", "bundle", "started_at"])
     op.create_table(
         "locks",
         sa.Column("record", sa.Text, nullable=False),
