@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +9,9 @@ from typing import Annotated
 import typer
 
 from runner.cli import FAILED, OK, page, place
+from runner.errors import NotPossible
+from runner.store import proof
+from runner.store.evidence import pack
 from runner.telling import times
 
 COMMANDS = place.noun("Verify the action log, export the evidence of a run.")
@@ -18,8 +20,11 @@ COMMANDS = place.noun("Verify the action log, export the evidence of a run.")
 @COMMANDS.command(help="Check that no entry of the log was changed, lost or added: of one run, or of all of them.")
 def verify(
     run: Annotated[str, typer.Argument(metavar="[RUN]", help="One run; all of them without it.")] = "",
+    packed: Annotated[str, typer.Option("--pack", metavar="FILE", help="An archive of `log export` instead.")] = "",
     as_json: place.AsJson = False,
 ) -> None:
+    if packed:
+        raise typer.Exit(proof.main([packed]))
     with place.reading() as project:
         runs = [project.store.run(run)] if run else project.every_run()
         faults = project.store.verify(runs[0].run if run else "") if project.has_log else ()
@@ -38,16 +43,23 @@ def verify(
     raise typer.Exit(FAILED if faults else OK)
 
 
-@COMMANDS.command(help="Write everything that is known of a run as one JSON file: log, effects, hand-offs, flow.")
+@COMMANDS.command(help="Write everything that is known of a run: as JSON, or as an archive that anybody can verify.")
 def export(
     run: place.RunId,
-    to: Annotated[str, typer.Option("--to", metavar="FILE", help="Where to; standard output without it.")] = "",
+    to: Annotated[
+        str,
+        typer.Option("--to", metavar="FILE.zip", help="An archive with its own verify.py; JSON is printed without it."),
+    ] = "",
 ) -> None:
     with place.reading() as project:
-        evidence = project.store.export(project.store.run(run).run)
-    if not to:
-        page.say_json(evidence)
-        return
-    place.write(Path(to), json.dumps(evidence, ensure_ascii=False, indent=2, default=str) + "\n")
-    Path(to).chmod(0o600)
-    page.say(f"The evidence of run {evidence['run']['run_id']} stands in {to}: {len(evidence['log'])} entries.")
+        name = project.store.run(run).run
+        if not to:
+            page.say_json(project.store.export(name))
+            return
+        if not to.endswith(".zip"):
+            raise NotPossible(f'"{to}" is no archive: name a file that ends with .zip')
+        place.write(Path(to), pack(project.store, name))
+    page.say(
+        f"The evidence of run {name} stands in {to}. It holds what the run worked with, personal data too.",
+        f"Whoever has it can check it without Amends: python verify.py {to} (verify.py is inside).",
+    )

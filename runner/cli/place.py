@@ -64,12 +64,16 @@ def zone_of(project: Reading) -> str:
     return times.reader_zone(project.settings.zone, project.settings.has_zone)
 
 
-def write(file: Path, text: str) -> None:
-    """A file with this text. Raises NotPossible where it is there already or cannot be written."""
+def write(file: Path, content: str | bytes) -> None:
+    """A file with this text, or with bytes that are its owner's alone.
+
+    Raises NotPossible where it is there already or cannot be written.
+    """
     if file.exists():
         raise NotPossible(f"{file} is there already; name another file")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
+        file.touch(0o600 if isinstance(content, bytes) else 0o666)
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
     except OSError as error:
         raise NotPossible(f"{file} cannot be written: {error.strerror or error}") from None

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, exists, select, tuple_
+from sqlalchemy import Connection, and_, exists, func, select, tuple_
 
 from runner.core.events import Checkpoint, RunMoved
 from runner.errors import NotFound, StoreCorrupt
@@ -74,6 +74,23 @@ class Audit(Views):
             "bundle": dict(self._bundle_if_kept(head.bundle)),
             "versions": {name: dict(self._bundle_if_kept(name)) for name in _left_versions(rows)},
         }
+
+    def site_rows(self, run: str) -> dict[str, Any]:
+        """The site's chain from the first checkpoint that remembers a run (`rows`), and what it begins and ends with
+        (`about`). What other entries say is left out."""
+        names = and_(log.c.type == "Checkpoint", log.c.data.contains(f'"{run}"', autoescape=True))
+        with self._read() as connection:
+            end = log_end(connection, SITE)
+            first = connection.execute(select(func.min(log.c.seq)).where(log.c.run_id == SITE, names)).scalar()
+            asked = STORED.where(log.c.run_id == SITE, log.c.seq >= (first or end.seq + 1) - 1).order_by(log.c.seq)
+            found = [stored(row) for row in connection.execute(asked)] if first else []
+        before = found.pop(0).hash if found and found[0].seq < (first or 0) else first_hash(SITE)
+        rows = [
+            row if row.type == "Checkpoint" and f'"{run}"' in (row.data or "") else row._replace(salt=None, data=None)
+            for row in found
+        ]
+        about = {"previous": before, "seq": end.seq, "head": end.hash}
+        return {"rows": [row._asdict() for row in rows], "about": about}
 
     def _bundle_if_kept(self, digest: str) -> Mapping[str, str]:
         try:

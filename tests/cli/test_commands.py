@@ -488,13 +488,21 @@ def test_evidence_of_a_run(terminal: Terminal) -> None:
     run = run_id(terminal.type("run", "asking", "-i", "number=40").out)
     told = json.loads(terminal.type("log", "export", run).out)
     assert (told["run"]["run_id"], len(told["log"])) == (run, told["run"]["seq"])
-    file = terminal.folder / "evidence.json"
+    file = terminal.folder / "evidence.zip"
     said = terminal.type("log", "export", run, "--to", str(file))
-    assert said.out == f"The evidence of run {run} stands in {file}: {len(told['log'])} entries.\n"
-    assert json.loads(file.read_text(encoding="utf-8")) == told
+    assert said.out.startswith(f"The evidence of run {run} stands in {file}. ")
+    assert file.stat().st_mode & 0o777 == 0o600
+    verified = terminal.type("log", "verify", "--pack", str(file))
+    assert (verified.code, verified.out.splitlines()[-1]) == (0, "The pack holds.")
     assert terminal.type("log", "export", run, "--to", str(file)).err == (
         f"amends: {file} is there already; name another file\n"
     )
+    assert terminal.type("log", "export", run, "--to", "evidence.json").err == (
+        'amends: "evidence.json" is no archive: name a file that ends with .zip\n'
+    )
+    file.write_bytes(file.read_bytes().replace(b"RunStarted", b"RunStopped"))
+    broken = terminal.type("log", "verify", "--pack", str(file))
+    assert (broken.code, broken.out.splitlines()[0]) == (1, "log.jsonl: its bytes in the archive were changed")
 
 
 def test_a_log_that_was_changed_is_found(terminal: Terminal) -> None:

@@ -54,6 +54,7 @@ def new_run(
     digest: str = "d1",
     receipt: tuple[str, str] | None = None,
     inputs: Mapping[str, Json] | None = None,
+    bundle: str = BUNDLE,
 ) -> NewRun:
     return NewRun(
         run=run,
@@ -61,7 +62,7 @@ def new_run(
         mode=mode,
         run_key=key or f"key of {run}",
         rerun=rerun,
-        bundle=BUNDLE,
+        bundle=bundle,
         title="Sign-up",
         owner="team:sales",
         record=record,
