@@ -39,7 +39,7 @@ class ProjectOutside:
     def require_secrets(self, bundle: Bundle) -> None:
         """Raises SecretMissing for a secret that the flow's connections name and nobody has set."""
         lines = self._project.connections.by_name
-        for name in (text.partition(":")[2] for text in bundle.texts if text.startswith("actions:")):
+        for name in bundle.connections():
             for secret in _secrets_in(lines[name].settings) if name in lines else ():
                 self._secrets.value(secret)
 

@@ -17,9 +17,10 @@ from runner.contract import Json
 from runner.core.events import RunStarted
 from runner.engine.starting import Wish
 from runner.errors import InputsInvalid, RunKeyConflict
+from runner.language.called import CheckedFlow
 from runner.language.fields import NUMBERS, kind_of_field
 from runner.language.problems import render
-from runner.language.project import YAML, CheckedFlow
+from runner.language.project import YAML
 from runner.telling import sent
 
 COMMANDS = place.verb()

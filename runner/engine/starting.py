@@ -39,6 +39,12 @@ def new_run_id(now: int) -> str:
     return f"{day}-{''.join(secrets.choice(LETTERS) for _ in range(8))}"
 
 
+async def keep(store: Store, bundle: Bundle) -> None:
+    """Stores a bundle, with those of what follows it."""
+    for pinned, texts in (*bundle.beside.items(), (bundle.digest, bundle.texts)):
+        await store.keep_bundle(pinned, texts)
+
+
 async def start_run(store: Store, bundle: Bundle, wish: Wish, *, now: int) -> tuple[Started, e.RunStarted]:
     """Starts the run or joins the one that has the key: what stands now, and the RunStarted that was written for it.
 
@@ -62,7 +68,7 @@ async def start_run(store: Store, bundle: Bundle, wish: Wish, *, now: int) -> tu
         at=now, run=run, flow=flow.id, mode=mode, bundle=bundle.digest, owner=flow.owner, record=record,
         run_key=run_key, rerun=wish.rerun, starter=wish.starter, inputs=inputs, trigger=trigger,
     )  # fmt: skip
-    await store.keep_bundle(bundle.digest, bundle.texts)
+    await keep(store, bundle)
     begun = await store.start(
         NewRun(
             run=run, flow=flow.id, mode=mode, run_key=run_key, rerun=wish.rerun, bundle=bundle.digest,

@@ -1,8 +1,8 @@
-"""What a run pins: the flow, its templates and what its connectors say of their actions, by one digest.
+"""What a run pins: the flow, those it calls, its templates and what its connectors say of their actions, by one digest.
 
 Editing a file never changes a run under way: a run is decided by its bundle alone. A bundle is a set of named texts
 (`flow:signup`, `schema:schemas/signup.json`, `template:welcome.md`, `connector:billing`, `actions:mail`, `project`),
-stored once per digest.
+stored once per digest. The flow of `then_run` has a bundle of its own, pinned at the same time and named by its digest.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from threading import Lock
 
 from runner.contract import Action, Json, Retry, Undo, canonical
 from runner.contract import digest as digest_of
 from runner.errors import InvalidFlow, StoreCorrupt
+from runner.language.called import every_called, fit_flow
 from runner.language.facts import ProjectFacts
 from runner.language.flow import Flow, Step
 from runner.language.load import load_flow
-from runner.language.source import ReadFile
+from runner.language.source import Place, ReadFile, problem_at
 
 KEPT = 256
 
@@ -29,7 +30,9 @@ class Bundle:
     """One pinned version of a flow with everything it needs to be decided.
 
     `actions` maps `connection.action` to what the connector says of it; `templates` file name to text; `texts` is what
-    is stored. `zone` and `language` are the project's at the time.
+    is stored. `zone` and `language` are the project's at the time. `called` are the flows that are called, directly or
+    by another one, by id. `follows` is the digest of the bundle of `then_run`, empty without one; `beside` holds the
+    texts of that and of what follows it, by digest: a store that keeps this bundle keeps them too.
     """
 
     digest: str
@@ -41,7 +44,29 @@ class Bundle:
     project: str = ""
     texts: Mapping[str, str] = field(default_factory=dict)
     steps: Mapping[str, Step] = field(default_factory=dict)
-    """Every step by its id."""
+    """Every step by its pattern, `patterns` says how."""
+    called: Mapping[str, Flow] = field(default_factory=dict)
+    follows: str = ""
+    beside: Mapping[str, Mapping[str, str]] = field(default_factory=dict, compare=False)
+
+    def step(self, path: str) -> Step:
+        """The step at a path of the log: `invoices/3/send` is the step `send` inside `invoices`. Raises KeyError."""
+        return self.steps[path if "/" not in path else "/".join(_names(path))]
+
+    def flow_at(self, scope: str) -> Flow:
+        """The flow whose steps stand directly in this scope: a called flow, or the root's (`""`). Raises KeyError."""
+        names = _names(scope) if scope else []
+        while names:
+            step = self.steps["/".join(names)]
+            if step.verb == "call":
+                return self.called[step.flow]
+            names.pop()
+        return self.flow
+
+    def connections(self) -> list[str]:
+        """The connections that it uses, and those of what follows it."""
+        names = {name for texts in (self.texts, *self.beside.values()) for name in texts}
+        return sorted(name.partition(":")[2] for name in names if name.startswith("actions:"))
 
     def connector(self, connection: str) -> tuple[str, str]:
         """(connector's name, its YAML text or empty for one in Python) of a connection that the flow uses.
@@ -52,12 +77,47 @@ class Bundle:
         return described["connector"], self.texts.get(f"connector:{connection}", "")
 
 
+def _names(path: str) -> list[str]:
+    """The ids in a path; the numbers of items are left out."""
+    return [part for part in path.split("/") if not part.isdigit()]
+
+
+def patterns(flow: Flow, called: Mapping[str, Flow]) -> dict[str, Step]:
+    """Every step by its pattern: its id, behind the ids of the `each` and `call` steps it runs in: `log/mail`."""
+    return dict(_patterns(flow.steps, "", called))
+
+
+def _patterns(steps: tuple[Step, ...], scope: str, called: Mapping[str, Flow]) -> Iterator[tuple[str, Step]]:
+    for step in steps:
+        here = scope + step.id
+        yield here, step
+        if step.verb == "call":
+            yield from _patterns(called[step.flow].steps, f"{here}/", called)
+        for branch in step.branches:
+            yield from _patterns(branch.steps, f"{here}/" if step.verb == "each" else scope, called)
+
+
 def assemble(flow_text: str, file: str, facts: ProjectFacts) -> Bundle:
-    """Pins a flow as it stands now. Raises InvalidFlow if the text has a problem of shape; the rules are not asked."""
-    flow = _flow_of(flow_text, file, facts.read_file)
-    around = {"file": file, "zone": facts.zone, "language": facts.language, "project": facts.project}
-    texts = {f"flow:{flow.id}": flow_text, "project": canonical(around).decode()}
-    for connection, actions in _used_actions(flow, facts).items():
+    """Pins a flow as it stands now. Raises InvalidFlow if a text has a problem of shape; the rules are not asked."""
+    return _assemble(_flow_of(flow_text, file, facts.read_file), flow_text, facts, ())
+
+
+def _assemble(flow: Flow, text: str, facts: ProjectFacts, before: tuple[str, ...]) -> Bundle:
+    called = every_called(flow, facts)
+    flows = (flow, *(other for other, _ in called.values()))
+    following = _following(flow, facts, (*before, flow.id))
+    around = {
+        "flow": flow.id,
+        "file": flow.file,
+        "called": {name: other.file for name, (other, _) in called.items()},
+        "follows": following.digest if following is not None else "",
+        "zone": facts.zone,
+        "language": facts.language,
+        "project": facts.project,
+    }
+    texts = {f"flow:{name}": other for name, (_, other) in called.items()}
+    texts |= {f"flow:{flow.id}": text, "project": canonical(around).decode()}
+    for connection, actions in _used_actions(flows, facts).items():
         found = facts.connections.get(connection)
         described = {
             "connector": found.connector if found is not None else connection,
@@ -66,10 +126,27 @@ def assemble(flow_text: str, file: str, facts: ProjectFacts) -> Bundle:
         texts[f"actions:{connection}"] = canonical(described).decode()
         if found is not None and found.found.text:
             texts[f"connector:{connection}"] = found.found.text
-    if flow.schema_file:
-        texts[f"schema:{flow.schema_file}"] = _text_of(flow.schema_file, facts)
-    texts |= {f"template:{name}": text for name, text in used_templates(flow, facts.templates).items()}
-    return restore(digest_of(texts), texts)
+    for one in flows:
+        if one.schema_file:
+            texts[f"schema:{one.schema_file}"] = _text_of(one.schema_file, facts)
+        texts |= {f"template:{name}": found for name, found in used_templates(one, facts.templates).items()}
+    bundle = restore(digest_of(texts), texts)
+    return bundle if following is None else replace(bundle, beside=_kept_beside(following))
+
+
+def _following(flow: Flow, facts: ProjectFacts, before: tuple[str, ...]) -> Bundle | None:
+    """The bundle of what is run after a failure."""
+    name = flow.on_failure.then_run
+    if not name:
+        return None
+    if name in before:
+        what = f"the flows follow each other without end: {' -> '.join((*before, name))}"
+        raise InvalidFlow((problem_at(flow.file, Place(line=1, column=1), "FL101", what),), {})
+    return _assemble(*fit_flow(flow, name, facts), facts, before)
+
+
+def _kept_beside(following: Bundle) -> dict[str, Mapping[str, str]]:
+    return {**following.beside, following.digest: following.texts}
 
 
 def _text_of(name: str, facts: ProjectFacts) -> str:
@@ -107,12 +184,20 @@ def _restore(digest: str, texts: Mapping[str, str]) -> Bundle:
     texts = dict(texts)
     if digest_of(texts) != digest:
         raise StoreCorrupt(f"the stored texts of bundle {digest[:12]} are not what the run began with")
-    named = [name for name in texts if name.startswith("flow:")]
-    if len(named) != 1 or "project" not in texts:
+    around = json.loads(texts.get("project", "{}"))
+    flows = [name.partition(":")[2] for name in texts if name.startswith("flow:")]
+    root = around.get("flow", flows[0] if len(flows) == 1 else "")
+    if root not in flows or not around:
         raise StoreCorrupt(f"bundle {digest[:12]} has no flow")
-    around = json.loads(texts["project"])
     schemas = {name.partition(":")[2]: text for name, text in texts.items() if name.startswith("schema:")}
-    flow = _flow_of(texts[named[0]], around["file"], lambda name: (schemas[name], None) if name in schemas else None)
+    files = {**around.get("called", {}), root: around["file"]}
+    found = {
+        name: _flow_of(
+            texts[f"flow:{name}"], files[name], lambda name: (schemas[name], None) if name in schemas else None
+        )
+        for name in flows
+    }
+    flow = found.pop(root)
     return Bundle(
         digest=digest,
         flow=flow,
@@ -122,7 +207,9 @@ def _restore(digest: str, texts: Mapping[str, str]) -> Bundle:
         language=around["language"],
         project=around["project"],
         texts=texts,
-        steps={step.id: step for step in flow.every_step()},
+        steps=patterns(flow, found),
+        called=found,
+        follows=around.get("follows", ""),
     )
 
 
@@ -150,9 +237,9 @@ def used_action_names(flow: Flow) -> Iterator[str]:
             yield "quarantine.add"
 
 
-def _used_actions(flow: Flow, facts: ProjectFacts) -> dict[str, dict[str, Action]]:
+def _used_actions(flows: tuple[Flow, ...], facts: ProjectFacts) -> dict[str, dict[str, Action]]:
     used: dict[str, dict[str, Action]] = {}
-    waiting = list(dict.fromkeys(used_action_names(flow)))
+    waiting = list(dict.fromkeys(name for flow in flows for name in used_action_names(flow)))
     while waiting:
         name = waiting.pop(0)
         connection, _, action_name = name.partition(".")

@@ -16,8 +16,8 @@ class ProjectFacts:
     """The project as the check, and the making of a bundle, see it.
 
     `actions` maps `connection.action` to what the connector says of it. `unreadable` are connections whose line or
-    connector cannot be used: nothing is said about their actions. `templates` maps file name to text. `flows` are the
-    ids of all flows. `read_file` gives a schema's file.
+    connector cannot be used: nothing is said about their actions. `templates` maps file name to text. `flows` maps
+    the id of each flow to its file. `read_file` gives the file of a flow or schema.
     """
 
     actions: Mapping[str, Action] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class ProjectFacts:
     connections: Mapping[str, Connection] = field(default_factory=dict)
     unreadable: frozenset[str] = frozenset()
     templates: Mapping[str, str] = field(default_factory=dict)
-    flows: frozenset[str] = frozenset()
+    flows: Mapping[str, str] = field(default_factory=dict)
     zone: str = "UTC"
     has_zone: bool = False
     language: str = "en"

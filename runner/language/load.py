@@ -10,19 +10,22 @@ from typing import Any, get_args
 from runner.contract import Json
 from runner.errors import Problem
 from runner.language.clauses import COMPENSATION_MODELS, TRIGGER_MODELS, OnFailureModel, RecordModel, duration, given
-from runner.language.fitting import FORM_WORDS, Fitted, fit, value_at
-from runner.language.flow import Branch, Compensation, Duration, Flow, OnFailure, RetryWords, Step, Verb, Word
+from runner.language.fitting import FORM_WORDS, fit, value_at
+from runner.language.flow import Branch, Compensation, Duration, Flow, Lock, OnFailure, RetryWords, Step, Verb, Word
 from runner.language.model import FORMS, STEP_MODELS, FlowModel
 from runner.language.schema_files import fields_of, read_schema
 from runner.language.source import Path, ReadFile, Source, no_file, read
 
 FORM_WORDS.update(steps=tuple(STEP_MODELS), compensate=tuple(COMPENSATION_MODELS), trigger=tuple(TRIGGER_MODELS))
 
-NOT_YET = ("approve", "wait_for", "each", "call", "emit")
-"""Verbs that parse and do not run yet."""
+NOT_YET: tuple[str, ...] = ("approve", "approve_by")
+"""Words that parse and do not run yet."""
 
 STEP_VERBS: tuple[Verb, ...] = get_args(Verb)
 COMPENSATION_WORDS: tuple[Word, ...] = get_args(Word)
+
+_AS_WRITTEN = "with_ find key owner rule unattended accept_order if_refused say each named at_once if_one_fails".split()
+_AS_WRITTEN += ["match", "if_late"]
 
 _STAND_IN: dict[str, Json] = {"title": "…", "owner": "person:me"}
 
@@ -40,7 +43,7 @@ def load_flow(
         return None, None, read_problems
     name = PurePath(file).stem
     fitted = fit(FlowModel, source, forms=FORMS, fill={**_STAND_IN, "flow": name.replace("-", "_") or "flow"})
-    shape = [found for found in (*fitted.problems, *_not_yet(source, fitted)) if found.line not in source.mended]
+    shape = [found for found in (*fitted.problems, *_not_yet(source)) if found.line not in source.mended]
     source = source.with_marks(source.broken | fitted.broken, frozenset(fitted.lost))
     problems = [*read_problems, *shape]
     flow = None if fitted.model is None else _flow(fitted.model, fitted.data, source)
@@ -68,18 +71,14 @@ def _file_name(flow: Flow, source: Source) -> Iterator[Problem]:
 # --- words that are not there yet ----------------------------------------------------------------------------------
 
 
-def _not_yet(source: Source, fitted: Fitted) -> Iterator[Problem]:
+def _not_yet(source: Source) -> Iterator[Problem]:
     for path, step in steps_in(source.data):
-        for verb in NOT_YET:
-            if verb in step and sum(word in step for word in STEP_MODELS) == 1:
+        for verb in NOT_YET if sum(word in step for word in STEP_MODELS) == 1 else ():
+            if verb in step:
                 yield _later(source, (*path, verb), verb)
-        if "lock" in step and "do" in step:
-            yield _later(source, (*path, "lock"), "lock")
-        if isinstance(step.get("compensate"), dict) and "approve_by" in step["compensate"]:
+        words = step.get("compensate")
+        if "approve_by" in NOT_YET and isinstance(words, dict) and "approve_by" in words:
             yield _later(source, (*path, "compensate", "approve_by"), "approve_by")
-    for path in (("on_failure", "then_run"), ("record", "one_at_a_time")):
-        if value_at(source.data, path):
-            yield _later(source, path, path[-1])
 
 
 def _later(source: Source, path: Path, word: str) -> Problem:
@@ -174,7 +173,8 @@ def _flow(model: Any, data: Mapping[str, Json], source: Source) -> Flow:
 
 
 def _on_failure(model: Any) -> OnFailure:
-    return OnFailure(within=_duration(model.within), **given(model, "do", "tell", "escalate_to", "if_one_fails"))
+    words = given(model, "do", "tell", "escalate_to", "if_one_fails", "then_run")
+    return OnFailure(within=_duration(model.within), then_with=model.with_ or {}, **words)
 
 
 def _steps(models: list[Any], path: Path, source: Source) -> tuple[Step, ...]:
@@ -186,7 +186,7 @@ def _steps(models: list[Any], path: Path, source: Source) -> tuple[Step, ...]:
 def _step(model: Any, path: Path, source: Source) -> Step:
     verb: Verb = next(verb for verb in STEP_VERBS if verb in type(model).model_fields)
     word = getattr(model, verb)
-    texts = ("with_", "find", "key", "owner", "rule", "unattended", "accept_order", "if_refused", "say")
+    lock = getattr(model, "lock", None)
     return Step(
         id=model.id,
         verb=verb,
@@ -201,7 +201,11 @@ def _step(model: Any, path: Path, source: Source) -> Step:
         show=_show(getattr(model, "show", None)),
         branches=tuple(_branches(model, verb, path, source)),
         compensate_at_once=bool(getattr(model, "compensate_at_once", False)),
-        **given(model, *texts),
+        lock=Lock(record=lock.record, id=lock.id) if lock is not None else None,
+        flow=word if verb == "call" else "",
+        event=word if verb in ("wait_for", "emit") else "",
+        within=_duration(model.within) if verb == "wait_for" else None,
+        **given(model, *_AS_WRITTEN),
     )
 
 

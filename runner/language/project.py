@@ -6,12 +6,12 @@ Everything is read when it is first asked for, and told with all its problems; n
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from runner.errors import InvalidFlow, NotFound, Problem, SettingsError
 from runner.language.bundle import Bundle, assemble, used_templates
+from runner.language.called import CheckedFlow, every_part
 from runner.language.check import check_flow
 from runner.language.connections import Connections, Kinds, installed, load_connections
 from runner.language.facts import ProjectFacts
@@ -28,22 +28,6 @@ from runner.secrets import Secrets
 SETTINGS, PEOPLE, CONNECTIONS = "amends.yaml", "people.yaml", "connections.yaml"
 YAML = (".yaml", ".yml")
 TEMPLATES = (".md", ".txt", ".html")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CheckedFlow:
-    """One flow and everything that is wrong with it. `text` is the file's text, for showing lines."""
-
-    file: str
-    text: str
-    flow: Flow | None
-    source: Source | None
-    problems: tuple[Problem, ...]
-
-    @property
-    def is_fit_to_run(self) -> bool:
-        """Whether there is no error."""
-        return self.flow is not None and not any(found.level == "error" for found in self.problems)
 
 
 class Project:
@@ -183,7 +167,7 @@ class Project:
             connections=self.connections.by_name,
             unreadable=self.connections.unreadable,
             templates=self.templates,
-            flows=frozenset(path.stem for path in self.flow_files()),
+            flows={path.stem: self.name_of(path) for path in self.flow_files()},
             zone=self.settings.zone,
             has_zone=self.settings.has_zone,
             language=self.settings.language,
@@ -233,10 +217,13 @@ class Project:
                 what, hint = f'the secret "{name}" is not set', f"put a line {name}=… into .env"
                 yield source.problem("FL208", path, what, hint, level="warning")
 
-    def _around(self, flow: Flow) -> tuple[Problem, ...]:
+    def _around(self, checked: CheckedFlow) -> tuple[Problem, ...]:
         """What is wrong with the files that this flow leans on; those that only other flows use are not asked."""
-        found = [*self._of_settings(), *self._unreadable]
-        return tuple(dict.fromkeys([*found, *_template_problems(used_templates(flow, self.templates))]))
+        found, flow = [*self._of_settings(), *self._unreadable], checked.flow
+        parts = every_part(flow, self.facts()) if flow is not None and checked.is_fit_to_run else (flow,)
+        for part in parts:
+            found += _template_problems(used_templates(part, self.templates)) if part is not None else ()
+        return tuple(dict.fromkeys(found))
 
     # --- flows --------------------------------------------------------------------------------------------------------
 
@@ -283,8 +270,7 @@ class Project:
     def checked(self, which: str | Path) -> CheckedFlow:
         """A flow that is fit to run, with its warnings. Raises NotFound, InvalidFlow."""
         checked = self.check(which)[0]
-        used = self._around(checked.flow) if checked.flow is not None else ()
-        errors = [found for found in (*used, *checked.problems) if found.level == "error"]
+        errors = [found for found in (*self._around(checked), *checked.problems) if found.level == "error"]
         if errors:
             raise InvalidFlow(tuple(errors), {**self.texts, checked.file: checked.text})
         return checked

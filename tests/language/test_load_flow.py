@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.language.flow import Compensation, Duration, Flow, OnFailure, RetryWords, Step
+from runner.language.flow import Branch, Compensation, Duration, Flow, Lock, OnFailure, RetryWords, Step
 from runner.language.load import load_flow
 from runner.language.problems import columns, render, render_all
 
@@ -192,9 +192,7 @@ LATER = """  - id: ask
 def test_verbs_that_are_not_there_yet_say_so_and_hide_nothing() -> None:
     text = SMALL + LATER + "  - id: bad\n    read: crm.get\n    wiht: {}\n"
     flow, _, problems = load_flow(text, "small.yaml")
-    assert [one.what for one in problems if one.code == "FL008"] == [
-        f'"{word}" is not there yet' for word in ("approve", "wait_for", "each", "call", "emit")
-    ]
+    assert [one.what for one in problems if one.code == "FL008"] == ['"approve" is not there yet']
     assert [one.what for one in problems if one.code != "FL008"] == ['"wiht" is not a key of a read step']
     assert flow is not None
     assert [
@@ -202,19 +200,37 @@ def test_verbs_that_are_not_there_yet_say_so_and_hide_nothing() -> None:
     ] == "got ask heard pick inner other all one both l r sub out bad".split()
 
 
-@pytest.mark.parametrize(
-    ("more", "word"),
-    [
-        ("record: { id: x, one_at_a_time: true }\n", "one_at_a_time"),
-        ("on_failure: { then_run: other }\n", "then_run"),
-        ("  - id: made\n    do: crm.make\n    lock: { record: invoice, id: x }\n    compensate: cancel\n", "lock"),
-        ("  - id: made\n    do: crm.make\n    compensate: { cancel: crm.drop, approve_by: team:x }\n", "approve_by"),
-    ],
-)
-def test_other_words_that_are_not_there_yet(more: str, word: str) -> None:
-    assert [f'FL008 "{word}" is not there yet'] == [
-        f"{one.code} {one.what}" for one in load_flow(SMALL + more, "small.yaml")[2]
+def test_approve_by_is_not_there_yet() -> None:
+    more = "  - id: made\n    do: crm.make\n    compensate: { cancel: crm.drop, approve_by: team:x }\n"
+    assert [f"{one.code} {one.what}" for one in load_flow(SMALL + more, "small.yaml")[2]] == [
+        'FL008 "approve_by" is not there yet'
     ]
+
+
+def test_lists_calls_events_and_locks_are_read_whole() -> None:
+    flow = loaded(
+        SMALL
+        + LATER.partition("  - id: heard\n")[1]
+        + LATER.partition("  - id: heard\n")[2]
+        + "  - id: made\n    do: crm.make\n    lock: { record: invoice, id: '${{ inputs.no }}' }\n    compensate: cancel\n"
+        + "record: { id: x, one_at_a_time: true }\non_failure: { then_run: other, with: { a: 1 } }\n"
+    )
+    steps = {found.id: found for found in flow.every_step()}
+    assert steps["heard"] == Step(
+        id="heard", verb="wait_for", line=7, event="paid", match={"id": 1}, if_late="hand_off",
+        within=Duration(amount=3, unit="day"),
+    )  # fmt: skip
+    assert steps["all"] == Step(
+        id="all", verb="each", line=19, each="${{ inputs.rows }}", named="${{ item.no }}", at_once=5,
+        if_one_fails="continue", branches=(Branch(steps=(steps["one"],)),),
+    )  # fmt: skip
+    assert steps["sub"] == Step(id="sub", verb="call", line=28, flow="other", with_={"a": 1})
+    assert steps["out"] == Step(id="out", verb="emit", line=29, event="done", with_={"a": 1})
+    assert steps["made"].lock == Lock(record="invoice", id="${{ inputs.no }}")
+    assert (flow.record, flow.one_at_a_time) == ("x", True)
+    assert flow.on_failure == OnFailure(then_run="other", then_with={"a": 1})
+    plain = step("  - id: all\n    each: [a, b]\n    steps: [{ id: one, read: crm.get }]\n")
+    assert (plain.each, plain.named, plain.at_once, plain.if_one_fails) == (["a", "b"], "", 1, "stop")
 
 
 @pytest.mark.parametrize(

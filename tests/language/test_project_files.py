@@ -249,7 +249,7 @@ def test_a_whole_project_is_checked(tmp_path: Path) -> None:
     checked = found.check()
     assert render_all(checked[0].problems, checked[0].text) == ""
     assert found.problems() == ()
-    assert found.facts().flows == {"signup"}
+    assert found.facts().flows == {"signup": "flows/signup.yaml"}
     assert checked[0].file == "flows/signup.yaml"
 
 

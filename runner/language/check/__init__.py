@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from dataclasses import replace
 
-from runner.errors import Level, Problem
-from runner.language.check.context import RULES, Context
+from runner.errors import Problem
+from runner.language.check.context import Context
 from runner.language.facts import ProjectFacts
 from runner.language.flow import Flow
 from runner.language.source import Source
@@ -26,9 +25,5 @@ def check_flow(flow: Flow, source: Source, facts: ProjectFacts) -> tuple[Problem
     `flow` and `source` are from `load_flow`, whose own problems are not repeated here. What is wrong only when a flow
     is live comes as an error for a live flow and as a warning for a draft.
     """
-    context = Context(flow, source, facts)
-    found = [problem for rule in RULES for problem in rule.find(context)]
-    live: Level = "error" if flow.mode == "live" else "warning"
-    kept = dict.fromkeys(problem for problem in found if problem.line not in source.mended)
-    settled = [replace(problem, level=live) if problem.level == "live" else problem for problem in kept]
-    return tuple(sorted(settled, key=lambda one: (one.line, one.column, one.code)))
+    found = Context(flow, source, facts).problems
+    return tuple(sorted(found, key=lambda one: (one.line, one.column, one.code)))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from runner.contract import Action, Json, missing
+from runner.contract import Json, missing
 from runner.errors import Problem
-from runner.language.check.context import Context, Use, rule
+from runner.language.check.context import Context, rule
 from runner.language.fields import NUMBERS, WORDS, fits, kind_of_field, shape_of
 from runner.language.fitting import value_at
 from runner.language.nearest import did_you_mean, nearest
@@ -65,34 +66,62 @@ def find_missing_undo(context: Context) -> Iterator[Problem]:
         yield context.source.problem("FL208", (*placed.path, "compensate"), what, hint)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Filled:
+    """One map of values, and the fields that it fills: an action's, or the inputs of a flow."""
+
+    owner: str
+    word: str
+    fields: Mapping[str, Json]
+    path: Path
+    inputs: Path
+    is_open: bool = False
+    fan_out: str = ""
+
+
+def _filled(context: Context) -> Iterator[_Filled]:
+    for use in context.uses:
+        action = context.action(use.action)
+        if action is not None and use.word != "show":
+            yield _Filled(
+                owner=use.action, word="field", fields=action.input, path=use.path, inputs=use.inputs,
+                is_open=action.open_input, fan_out=action.fan_out,
+            )  # fmt: skip
+    for named in context.named:
+        other = context.other(named.flow)
+        if other is not None and not other.is_broken(("inputs",)):
+            yield _Filled(
+                owner=f"flow {named.flow}", word="input", fields=other.flow.inputs, path=named.path, inputs=named.inputs
+            )
+
+
 @rule("FL208", "FL006")
 def find_wrong_input(context: Context) -> Iterator[Problem]:
     """Fields that an action does not have, fields that are missing, values that cannot be meant."""
-    for use in context.uses:
-        action = context.action(use.action)
-        written = value_at(context.source.data, use.inputs)
-        if action is None or use.word == "show" or not isinstance(written, dict | None):
+    for filled in _filled(context):
+        written = value_at(context.source.data, filled.inputs)
+        if not isinstance(written, dict | None):
             continue
         given: Mapping[str, Json] = written or {}
         for name, value in given.items():
-            path = (*use.inputs, name)
-            if name not in action.input and not action.open_input:
-                hint, what = did_you_mean(name, action.input, "its fields"), f'{use.action} has no field "{name}"'
+            path = (*filled.inputs, name)
+            if name not in filled.fields and not filled.is_open:
+                hint = did_you_mean(name, filled.fields, f"its {filled.word}s")
+                what = f'{filled.owner} has no {filled.word} "{name}"'
                 yield context.source.problem("FL208", path, what, hint, on="key")
-            if name in action.input and name != action.fan_out:
-                yield from _wrong_value(context, path, name, value, action.input[name])
-        if not context.is_broken(use.inputs):
-            yield from _missing_fields(context, use, action, given, use.path if written is None else use.inputs)
+            if name in filled.fields and name != filled.fan_out:
+                yield from _wrong_value(context, path, name, value, filled.fields[name])
+        if not context.is_broken(filled.inputs):
+            yield from _missing_fields(context, filled, given, filled.path if written is None else filled.inputs)
 
 
-def _missing_fields(
-    context: Context, use: Use, action: Action, given: Mapping[str, Json], on: Path
-) -> Iterator[Problem]:
-    strangers = [nearest(name, action.input) for name in given if name not in action.input]
-    for name in missing(action.input, list(given)):
-        if name not in strangers:
-            kind = WORDS.get(kind_of_field(action.input[name]), "")
-            what, hint = f'{use.action} needs the field "{name}"', f"it is {kind}" if kind else ""
+def _missing_fields(context: Context, filled: _Filled, given: Mapping[str, Json], on: Path) -> Iterator[Problem]:
+    strangers = [nearest(name, filled.fields) for name in given if name not in filled.fields]
+    for name in missing(filled.fields, list(given)):
+        shape = shape_of(filled.fields[name])
+        if name not in strangers and not (shape is not None and (shape.optional or shape.default is not None)):
+            kind = WORDS.get(kind_of_field(filled.fields[name]), "")
+            what, hint = f'{filled.owner} needs the {filled.word} "{name}"', f"it is {kind}" if kind else ""
             yield context.source.problem("FL208", on, what, hint, on="key")
 
 
@@ -151,11 +180,10 @@ def find_wrong_find(context: Context) -> Iterator[Problem]:
 
 
 def _fields_of(context: Context) -> Iterator[tuple[Path, str]]:
-    """Every field of every action that is named: (path of its value, kind)."""
-    for use in context.uses:
-        action = context.action(use.action)
-        for name, kind in action.input.items() if action is not None else ():
-            yield (*use.inputs, name), kind_of_field(kind)
+    """Every field that can be filled: (path of its value, kind)."""
+    for filled in _filled(context):
+        for name, kind in filled.fields.items():
+            yield (*filled.inputs, name), kind_of_field(kind)
 
 
 @rule("FL002")

@@ -22,7 +22,9 @@ _CALLED = {
     "date": "a date",
     "time": "a time",
     "datetime": "a moment",
+    "yes_no": "a yes or no",
 }
+_LITERALS: dict[type, str] = {int: "number", float: "number", bool: "yes_no", dict: "record"}
 _HINTS = {"number": "{} > 0", "money": "{} > 0", "list": "{} | length > 0", "text": "{} == '…'"}
 _CLOCKS = ("now", "today")
 _CLOCK_NAMES = (("run", "started_at"), ("run", "id"), ("trigger", "at"))
@@ -49,6 +51,26 @@ def find_no_conditions(context: Context) -> Iterator[Problem]:
             hint = f"compare it: {_HINTS[kind].format(shown)}" if kind in _HINTS else "compare it with something"
             part = (text.text.index(source) + len(source) - len(source.lstrip()), len(shown))
             yield context.source.problem("FL103", text.path, what, hint, part=part)
+
+
+@rule("FL006")
+def find_no_lists(context: Context) -> Iterator[Problem]:
+    """`each` goes through a list."""
+    for placed in context.placed:
+        written, path = placed.step.each, (*placed.path, "each")
+        if placed.step.verb != "each" or isinstance(written, list) or path in context.source.broken:
+            continue
+        source = only_expression(written) if isinstance(written, str) else None
+        tree = parsed(source)
+        if source is not None and tree is None:
+            continue
+        text = Text(path=path, text=str(written), reach="step", placed=placed, names=placed.names)
+        kind = kind_of(context, text, tree) if tree is not None else _LITERALS.get(type(written), "text")
+        if kind and kind != "list":
+            shown = source.strip() if source is not None else f'"{written}"'
+            hint = "name a list, such as ${{ inputs.lines }}"
+            what = f'"each" needs a list, and {shown} is {_CALLED.get(kind, kind)}'
+            yield context.source.problem("FL006", path, what, hint)
 
 
 @rule("FL104")
@@ -168,7 +190,7 @@ def _clocks(tree: Any) -> Iterator[str]:
 def find_missing_key(context: Context) -> Iterator[Problem]:
     """A `do`, a trigger that has no id of its own, and no `run_key`."""
     source = context.source
-    if ("run_key",) in source.keys or not any(placed.step.verb == "do" for placed in context.placed):
+    if ("run_key",) in source.keys or not context.changes_the_world():
         return
     kinds = [kind for trigger in context.flow.trigger for kind in _NEED_A_KEY if kind in trigger]
     is_unsure = () in source.broken and any(str(key).startswith(("run", "key")) for key in source.data)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
 from runner.contract import Action
-from runner.errors import EvaluationError, Problem
+from runner.errors import EvaluationError, Level, Problem
+from runner.language.called import CheckedFlow, calls_of, named_flow, ring_of
 from runner.language.expressions import markers, tree
 from runner.language.facts import ProjectFacts
+from runner.language.fields import FieldType
 from runner.language.fitting import value_at
 from runner.language.flow import Branch, Flow, Step
 from runner.language.load import steps_in
@@ -19,7 +21,7 @@ from runner.language.source import Path, Source
 Reach = Literal["start", "step", "compensation", "trigger", "end"]
 """When an expression is read: before the run, in a step, in its compensation, at a trigger, when all is over."""
 
-_IN_STEP = "when with find key lock wait each match say show approve emit wait_for".split()
+_IN_STEP = "when with find key lock wait each match say show approve".split()
 _IN_COMPENSATION = ("with", "say", "show")
 _IN_TRIGGER = ("fill", "id", "only_if", "entity", "order_by", "seen_by", "with")
 TRIGGER_NAMES: dict[str, tuple[str, ...]] = {
@@ -73,13 +75,94 @@ class Use:
     word: str
 
 
-class Context:
-    """Made once for each check; what is costly is worked out when it is first asked for."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Named:
+    """One place where another flow is named, by `call` or `then_run`. `inputs` is the path of what it is given."""
 
-    def __init__(self, flow: Flow, source: Source, facts: ProjectFacts) -> None:
+    flow: str
+    path: Path
+    inputs: Path
+    placed: Placed | None = None
+
+
+class Context:
+    """Made once for each check; what is costly is worked out when it is first asked for.
+
+    Another flow that is named is looked at once for all of one check, and in the mode of the flow that names it:
+    `within` is the context that asks.
+    """
+
+    def __init__(self, flow: Flow, source: Source, facts: ProjectFacts, within: Context | None = None) -> None:
         self.flow = flow
         self.source = source
         self.facts = facts
+        self._written: dict[str, CheckedFlow | None] = {} if within is None else within._written
+        self._others: dict[str, Context | None] = {} if within is None else within._others
+        self._others[flow.id] = self
+        self._problems: tuple[Problem, ...] | None = None
+        self.answers: dict[str, FieldType | None] | None = None
+        """The types of the outputs, once `shapes` has found them."""
+
+    # --- other flows ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def named(self) -> tuple[Named, ...]:
+        """Every flow that is named."""
+        steps = [placed for placed in self.placed if placed.step.verb == "call"]
+        found = [
+            Named(flow=one.step.flow, path=(*one.path, "call"), inputs=(*one.path, "with"), placed=one) for one in steps
+        ]
+        after, path = self.flow.on_failure.then_run, ("on_failure", "then_run")
+        return (*found, *([Named(flow=after, path=path, inputs=("on_failure", "with"))] if after else []))
+
+    def written(self, name: str) -> CheckedFlow | None:
+        """Another flow of the project as its file stands, with the problems of its shape; None where there is none."""
+        if name not in self._written:
+            self._written[name] = named_flow(self.facts, name)
+        return self._written[name]
+
+    def other(self, name: str) -> Context | None:
+        """Another flow of the project as the rules see it; None where nothing could be made of it."""
+        if name not in self._others:
+            self._others[name] = None
+            found = self.written(name)
+            if found is not None and found.flow is not None and found.source is not None:
+                Context(replace(found.flow, mode=self.flow.mode), found.source, self.facts, self)
+        return self._others[name]
+
+    def ring(self, name: str) -> tuple[str, ...]:
+        """The way of calls from this flow through the named one back to it; empty where none leads back."""
+        return ring_of(self.flow.id, name, self._calls_of)
+
+    def _calls_of(self, name: str) -> Iterator[str]:
+        other = self.other(name)
+        return calls_of(other.flow) if other is not None else iter(())
+
+    def called(self, name: str) -> Context | None:
+        """A flow that is called; None where nothing could be made of it, or it leads back here."""
+        return None if self.ring(name) else self.other(name)
+
+    def changes_the_world(self) -> bool:
+        """Whether there is a `do`, here or in a flow that is called."""
+        called = [self.called(step.flow) for step in self.flow.every_step() if step.verb == "call"]
+        has_own = any(step.verb == "do" for step in self.flow.every_step())
+        return has_own or any(other is not None and other.changes_the_world() for other in called)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What the rules find. Of a flow that is just being looked at nothing is known yet, so it is told once."""
+        if self._problems is None:
+            self._problems = ()
+            self._problems = tuple(self._find())
+        return self._problems
+
+    def _find(self) -> Iterator[Problem]:
+        """What is wrong only when a flow is live comes as an error for a live flow and as a warning for a draft."""
+        found = [problem for rule in RULES for problem in rule.find(self)]
+        live: Level = "error" if self.flow.mode == "live" else "warning"
+        for problem in dict.fromkeys(found):
+            if problem.line not in self.source.mended:
+                yield replace(problem, level=live) if problem.level == "live" else problem
 
     # --- steps ----------------------------------------------------------------------------------------------------
 
@@ -173,8 +256,7 @@ class Context:
             path = (*placed.path, "choose", number, "when")
             if branch.when is not None and path in self.source.scalars:
                 yield Text(path=path, text=self.source.scalars[path].text, reach="step", placed=placed, names=names)
-        if placed.step.verb == "each":
-            yield from self._below((*placed.path, "named"), "step", placed, names | {"item"})
+        yield from self._below((*placed.path, "named"), "step", placed, names | {"item"})
         for key in _IN_COMPENSATION:
             path = (*placed.path, "compensate", key)
             yield from self._below(path, "compensation", placed, names | {"output", "failure"})

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from runner.contract import Action, Retry
 from runner.errors import Problem
-from runner.language.check.context import Context, Placed, rule
-from runner.language.expressions import names
+from runner.language.check.context import Context, Placed, Text, rule
+from runner.language.expressions import NameUse, names
 from runner.language.flow import RetryWords
 from runner.language.source import Path
 
@@ -30,68 +30,145 @@ def find_no_compensation(context: Context) -> Iterator[Problem]:
             yield context.source.problem("FL202", (*placed.path, "do"), what, hint, level="live")
 
 
-@rule("FL203", "FL204")
-def find_undoable(context: Context) -> Iterator[Problem]:
-    """A step that cannot be undone: nobody is asked and no reason why not; or one after it can still fail."""
-    # Approvals do not run yet; FL008 says so at the word.
-    gates = {(*placed.path, "covers") for placed in context.placed if placed.step.verb == "approve"}
-    covered = {scalar.text for path, scalar in context.source.scalars.items() if path[:-1] in gates}
+@rule("FL203")
+def find_unasked(context: Context) -> Iterator[Problem]:
+    """A step that cannot be undone: nobody is asked, and no reason why not."""
+    covered = _covered(context)
     for placed in context.placed:
-        step, path = placed.step, (*placed.path, "do")
-        why = context.cannot_be_undone(step)
-        if not why or context.is_broken(placed.path):
-            continue
-        if not step.unattended and step.id not in covered:
+        step, why = placed.step, context.cannot_be_undone(placed.step)
+        if why and not step.unattended and step.id not in covered and not context.is_broken(placed.path):
             what = f'"{step.id}" cannot be undone, and nobody is asked before it'
             hint = f"{why} Say why nobody need be asked: unattended: …"
-            yield context.source.problem("FL203", path, what, hint, level="live")
-        later = (one.step for one in context.placed if step.id in one.earlier and one.step.verb in _CAN_FAIL)
-        after = None if step.accept_order else next(later, None)
-        if after is not None:
-            what = f'"{step.id}" cannot be undone and stands before "{after.id}", which can still fail'
-            hint = "move it to the end, or say why not: accept_order: …"
-            yield context.source.problem("FL204", path, what, hint, level="warning")
+            yield context.source.problem("FL203", (*placed.path, "do"), what, hint, level="live")
+
+
+def _covered(context: Context) -> set[str]:
+    # Approvals do not run yet; FL008 says so at the word.
+    gates = {(*placed.path, "covers") for placed in context.placed if placed.step.verb == "approve"}
+    return {scalar.text for path, scalar in context.source.scalars.items() if path[:-1] in gates}
+
+
+@rule("FL204")
+def find_too_early_for_good(context: Context) -> Iterator[Problem]:
+    """A step that cannot be undone, and one after it can still fail."""
+    for placed in context.placed:
+        step = placed.step
+        inner = _lasting(context, step.flow) if step.verb == "call" else ""
+        is_lasting = bool(inner) if step.verb == "call" else bool(context.cannot_be_undone(step))
+        if not is_lasting or step.accept_order or context.is_broken(placed.path):
+            continue
+        after, hint = _may_fail_after(context, placed)
+        if after:
+            what = f'"{step.id}"' if not inner else f'"{step.id}" calls {inner}, which'
+            what = f"{what} cannot be undone and stands before {after}, which can still fail"
+            hint = f"{hint}, or say why not{' at that step' if inner else ''}: accept_order: …"
+            yield context.source.problem("FL204", (*placed.path, step.verb), what, hint, level="warning")
+
+
+def _lasting(context: Context, flow: str) -> str:
+    """The first step of a called flow that cannot be undone and does not say that it may stand early."""
+    called = context.called(flow)
+    for step in called.flow.every_step() if called is not None else ():
+        if called is not None and called.cannot_be_undone(step) and not step.accept_order:
+            return f'"{step.id}" of flow {flow}'
+        inner = _lasting(called, step.flow) if called is not None and step.verb == "call" else ""
+        if inner:
+            return inner
+    return ""
+
+
+def _may_fail_after(context: Context, placed: Placed) -> tuple[str, str]:
+    """(what stands behind the step and can fail, what to do about it): a later step, or the next item."""
+    lists = [outer.step for outer in placed.around if outer.step.verb == "each"]
+    own = {placed.step.id, *(each.id for each in lists)}
+    for one in context.placed:
+        if own & one.earlier and one.step.verb in _CAN_FAIL:
+            return f'"{one.step.id}"', "move it to the end"
+    for each in lists:
+        if each.if_one_fails == "stop":
+            return f'the next item of "{each.id}"', f'write if_one_fails: continue at "{each.id}"'
+    return "", ""
 
 
 # --- FL207 ---------------------------------------------------------------------------------------------------------
+
+Origins = dict[tuple[str, str], str]
+"""What comes, directly or through steps, from an AI action: ("steps", id) or ("inputs", name) -> whose answer it is."""
 
 
 @rule("FL207")
 def find_unread_answers(context: Context) -> Iterator[Problem]:
     """An answer that nobody has read is about to leave for good."""
-    answers = _answers(context)
+    if not any(action.from_ai for action in context.facts.actions.values()):
+        return
     told: set[Path] = set()
-    for text in context.texts if answers else ():
+    for text, use, origin, what in _unread(context, _origins(context, {}, has_own=True)):
+        if text.path not in told:
+            told.add(text.path)
+            what = f'{what} cannot be undone, and nobody has read what "{origin}" answered'
+            hint = "put an approval before it, or say why not: unattended: …"
+            yield context.source.problem("FL207", text.path, what, hint, part=(use.offset, use.length))
+
+
+def _unread(context: Context, origins: Origins) -> Iterator[tuple[Text, NameUse, str, str]]:
+    """Each use of such an answer in a step that cannot be undone: (text, use, whose answer, what cannot be undone)."""
+    for text in context.texts:
         placed = text.placed
         if placed is None or text.reach != "step" or placed.step.unattended:
             continue
-        for use in names(text.text) if context.cannot_be_undone(placed.step) else ():
-            origin = answers.get(use.path[1]) if use.path[0] in ("steps", "outcome") and len(use.path) > 1 else None
-            if origin is not None and text.path not in told:
-                told.add(text.path)
-                what = f'"{placed.step.id}" cannot be undone, and nobody has read what "{origin}" answered'
-                hint = "put an approval before it, or say why not: unattended: …"
-                yield context.source.problem("FL207", text.path, what, hint, part=(use.offset, use.length))
+        for use, origin in _uses(text, origins):
+            step = placed.step
+            if context.cannot_be_undone(step):
+                yield text, use, origin, f'"{step.id}"'
+            elif step.verb == "call" and text.path[: len(placed.path) + 1] == (*placed.path, "with"):
+                called = context.called(step.flow)
+                given = {str(text.path[len(placed.path) + 1]): origin} if called is not None else {}
+                found = _unread(called, _origins(called, given, has_own=False)) if called is not None else ()
+                yield from ((text, use, origin, f"{what} of flow {step.flow}") for _, _, _, what in found)
 
 
-def _answers(context: Context) -> dict[str, str]:
-    """Every step whose answer comes, directly or through other steps, from an AI action: id -> the AI step's id."""
-    found: dict[str, str] = {}
-    for placed in context.placed if any(action.from_ai for action in context.facts.actions.values()) else ():
-        action = context.action(placed.step.action)
-        if action is not None and action.from_ai:
-            found[placed.step.id] = placed.step.id
-        else:
-            origins = [found[name] for name in _steps_used(context, placed) if name in found]
-            found.update({placed.step.id: origins[0]} if origins else {})
+def _uses(text: Text, origins: Origins) -> Iterator[tuple[NameUse, str]]:
+    """Each use of an answer in a text, with whose it is."""
+    lists = [outer.step.id for outer in text.placed.around if outer.step.verb == "each"] if text.placed else []
+    for use in names(text.text):
+        root, name = ("steps" if use.path[0] == "outcome" else use.path[0]), "".join(use.path[1:2])
+        place = ("steps", lists[-1]) if root == "item" and lists else (root, name)
+        if place in origins:
+            yield use, origins[place]
+
+
+def _origins(context: Context, given: Mapping[str, str], *, has_own: bool) -> Origins:
+    """`given` are the inputs that hold such an answer; `has_own`: the flow's own AI steps count too."""
+    found: Origins = {("inputs", name): origin for name, origin in given.items()}
+    texts: dict[str, list[Text]] = {}
+    for text in context.texts:
+        if text.placed is not None and text.reach == "step":
+            texts.setdefault(text.placed.step.id, []).append(text)
+    for placed in context.placed:
+        step, action = placed.step, context.action(placed.step.action)
+        origins = [origin for text in texts.get(step.id, ()) for _, origin in _uses(text, found)]
+        if has_own and action is not None and action.from_ai:
+            found["steps", step.id] = step.id
+        elif step.verb == "call":
+            origins = _answered(context, placed, texts.get(step.id, []), found, has_own=has_own)
+        if origins:
+            found.setdefault(("steps", step.id), origins[0])
     return found
 
 
-def _steps_used(context: Context, placed: Placed) -> Iterator[str]:
-    for text in context.texts:
-        for use in names(text.text) if text.placed is placed and text.reach == "step" else ():
-            if use.path[0] == "steps" and len(use.path) > 1:
-                yield use.path[1]
+def _answered(context: Context, placed: Placed, texts: list[Text], found: Origins, *, has_own: bool) -> list[str]:
+    """Whose answers the outputs of a called flow hold: ours that it was given, or its own."""
+    called = context.called(placed.step.flow)
+    if called is None:
+        return []
+    at = len(placed.path)
+    given = {
+        str(text.path[at + 1]): origin for text in texts if text.path[at] == "with" for _, origin in _uses(text, found)
+    }
+    inner = _origins(called, given, has_own=has_own)
+    outputs = [text for text in called.texts if text.path[0] == "outputs"]
+    origins = [origin for text in outputs for _, origin in _uses(text, inner)]
+    return [origin if origin in given.values() else placed.step.id for origin in origins]
 
 
 # --- FL205 ---------------------------------------------------------------------------------------------------------

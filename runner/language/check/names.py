@@ -7,7 +7,7 @@ from typing import Any
 
 from runner.errors import Problem
 from runner.language.check.context import Context, Placed, Text, only_expression, parsed, rule
-from runner.language.check.shapes import Shape, below, output_of
+from runner.language.check.shapes import Shape, below, item_in, output_of
 from runner.language.expressions import NameUse, faults, given_paths, names
 from runner.language.fields import fields_below, shape_of
 from runner.language.nearest import did_you_mean
@@ -74,6 +74,8 @@ def _strangers(context: Context, text: Text, use: NameUse) -> Iterator[Problem]:
         if rest and rest[0] not in _FIELDS[root]:
             hint = did_you_mean(rest[0], _FIELDS[root], "known names" if root == "failure" else "there are")
             yield _at_part(context, text, use, 1, "FL101", f'"{root}" has no "{rest[0]}"', hint)
+    elif root == "item" and text.placed is not None:
+        yield from _wrong_part(context, text, use, 1, below(item_in(context, text)), '"item"')
     elif root in text.names:
         return
     elif root == "inputs":
@@ -152,12 +154,24 @@ def _too_early(context: Context, text: Text, use: NameUse) -> Iterator[Problem]:
     wanted = context.by_id.get(use.path[1]) if use.path[0] in ("steps", "outcome") and len(use.path) > 1 else None
     if wanted is None:
         return
-    if use.path[0] == "steps":
+    what, hint = _why_elsewhere(text, wanted)
+    if not what and use.path[0] == "steps":
         what, hint = _why_too_early(context, text, use, wanted)
-    else:
+    elif not what:
         what, hint = _why_no_outcome(text, use, wanted)
     if what:
         yield _at_part(context, text, use, 1, "FL102", what, hint)
+
+
+def _why_elsewhere(text: Text, wanted: Placed) -> tuple[str, str]:
+    """A step inside `each` is of one item, and nobody outside could say of which."""
+    mine = [outer.step.id for outer in text.placed.around] if text.placed is not None else []
+    for outer in wanted.around if text.reach not in ("start", "trigger") else ():
+        each = outer.step.id
+        if outer.step.verb == "each" and each not in mine:
+            what = f'step "{wanted.step.id}" runs once per item of "{each}" and is in reach only there'
+            return what, f"afterwards there are steps.{each}.done and .set_aside"
+    return "", ""
 
 
 def _why_too_early(context: Context, text: Text, use: NameUse, wanted: Placed) -> tuple[str, str]:
@@ -166,12 +180,6 @@ def _why_too_early(context: Context, text: Text, use: NameUse, wanted: Placed) -
         return f'step "{name}" has not run yet when this is read', ""
     if use.guarded:
         return "", ""
-    mine = [outer.step.id for outer in placed.around] if placed is not None else []
-    for outer in wanted.around:
-        each = outer.step.id
-        if outer.step.verb == "each" and each not in mine:
-            what = f'step "{name}" runs once per item of "{each}" and is in reach only there'
-            return what, f"afterwards there are steps.{each}.done and .set_aside"
     is_own = placed is not None and placed.step.id == name
     if placed is not None and name not in placed.earlier and not (is_own and text.reach == "compensation"):
         where = "this step" if is_own else f'step "{name}"'
@@ -204,6 +212,8 @@ def _why_uncertain(text: Text, wanted: Placed, path: tuple[str, ...]) -> str:
         return ""
     if wanted.step.if_refused == "continue":
         return "may have been refused"
+    if wanted.step.if_late == "continue":
+        return "may have been too late"
     chosen = {outer.step.id for outer in wanted.around if outer.step.verb == "choose"}
     shares_branch = all(branch in mine for branch in wanted.branches if branch[0] in chosen)
     known = [part for guard in guards for part in _parts(guard)]

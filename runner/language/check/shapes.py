@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from runner.language.check.context import Context, Text
-from runner.language.expressions import Key, kind_of_answer
+from runner.contract import Json
+from runner.language.check.context import Context, Placed, Text, only_expression, parsed
+from runner.language.expressions import Key, kind_of_answer, path_of, use_of
 from runner.language.fields import FieldType, fields_below, shape_of
 from runner.language.flow import Step
 
 Shape = FieldType | None
 """The type of a value; None where it is not known."""
 
-_TEXT, _MOMENT = FieldType(kind="text"), FieldType(kind="datetime")
+_TEXT, _MOMENT, _NUMBER = FieldType(kind="text"), FieldType(kind="datetime"), FieldType(kind="number")
+_KEEP_ITEMS = ("where", "sort", "unique", "default")
 _OUTPUTS: Mapping[str, Mapping[str, Shape]] = {
     "approve": {"by": None, "at": _MOMENT, "comment": _TEXT},
-    "each": {"done": None, "set_aside": None},
     **{verb: {} for verb in ("wait", "choose", "parallel", "emit")},
 }
 
@@ -28,6 +29,11 @@ def below(shape: Shape) -> Mapping[str, Shape] | None:
 
 def output_of(context: Context, step: Step) -> Mapping[str, Shape] | None:
     """The fields of `steps.<id>`; None where they are not known."""
+    if step.verb == "each":
+        return {"done": _NUMBER, "set_aside": FieldType(kind="list", items=_set_aside(context, step))}
+    if step.verb == "call":
+        called = context.called(step.flow)
+        return _answers(called) if called is not None else None
     if step.verb not in ("read", "do"):
         return _OUTPUTS.get(step.verb)
     action = context.action(step.action)
@@ -37,6 +43,53 @@ def output_of(context: Context, step: Step) -> Mapping[str, Shape] | None:
     if action.fan_out:
         found["each"] = FieldType(kind="list")
     return {**found, "found": FieldType(kind="yes_no")} if step.verb == "read" else found
+
+
+def _set_aside(context: Context, step: Step) -> FieldType:
+    item = items_of(context, context.by_id[step.id]) or FieldType(kind="any")
+    return FieldType(kind="record", fields={"name": _TEXT, "reason": _TEXT, "item": item})
+
+
+def _answers(called: Context) -> Mapping[str, Shape]:
+    """The outputs of a flow."""
+    if called.answers is None:
+        called.answers = {name: _answer(called, name, value) for name, value in called.flow.outputs.items()}
+    return called.answers
+
+
+def _answer(called: Context, name: str, value: Json) -> Shape:
+    tree = parsed(only_expression(value)) if isinstance(value, str) else None
+    if tree is None:
+        return _TEXT if isinstance(value, str) else None
+    text, path = Text(path=("outputs", name), text=str(value), reach="end"), path_of(tree)
+    if path is not None:
+        return shape_at(called, text, path)
+    kind = kind_of(called, text, tree)
+    return FieldType(kind=kind) if kind else None
+
+
+def items_of(context: Context, placed: Placed) -> Shape:
+    """The type of `item` in this `each`."""
+    written = placed.step.each
+    tree = parsed(only_expression(written)) if isinstance(written, str) else None
+    text = Text(path=(*placed.path, "each"), text=str(written), reach="step", placed=placed, names=placed.names)
+    return None if tree is None else _items(context, text, tree)
+
+
+def _items(context: Context, text: Text, part: Any) -> Shape:
+    path, (name, values) = path_of(part), use_of(part) or ("", [])
+    if path is not None:
+        shape = shape_at(context, text, path)
+        return shape.items if shape is not None else None
+    return _items(context, text, values[0]) if name in _KEEP_ITEMS else None
+
+
+def item_in(context: Context, text: Text) -> Shape:
+    """The type of `item` where this text is read."""
+    lists = [outer for outer in text.placed.around if outer.step.verb == "each"] if text.placed is not None else []
+    if text.placed is not None and text.path == (*text.placed.path, "named"):
+        lists.append(text.placed)
+    return items_of(context, lists[-1]) if lists else None
 
 
 def kind_of(context: Context, text: Text, part: Any) -> str:
@@ -59,6 +112,7 @@ def shape_at(context: Context, text: Text, path: tuple[Key, ...]) -> Shape:
     """The type of a dotted name, or None."""
     root, rest = path[0], path[1:]
     known: Mapping[str, Shape] | None = None
+    shape: Shape = None
     if root == "inputs":
         known = {name: shape_of(written) for name, written in context.flow.inputs.items() if name in path[1:2]}
     elif root == "steps" and len(path) > 2 and path[1] in context.by_id:
@@ -67,9 +121,11 @@ def shape_at(context: Context, text: Text, path: tuple[Key, ...]) -> Shape:
         return _TEXT
     elif root == "output" and text.placed is not None and text.reach == "compensation":
         known = output_of(context, text.placed.step)
+    elif root == "item":
+        shape = item_in(context, text)
+        known = below(shape)
     elif root in ("run", "failure") and len(path) == 2:
         return _MOMENT if path[1] in ("started_at", "at") else _TEXT
-    shape: Shape = None
     for part in rest:
         if known is None or part not in known:
             return None
