@@ -29,9 +29,10 @@ from runner.language.bundle import Bundle, restore
 from runner.language.project import Project
 from runner.outside import ProjectOutside
 from runner.people.cleanup import start_clean_up
-from runner.people.operations import Order, report_for
+from runner.people.operations import ORDERS, Order, give
+from runner.people.table import sentence
 from runner.reading import Reading, database_url
-from runner.store.facts import AlreadyReported, RunView, Started
+from runner.store.facts import RunView, Started
 from runner.store.lock import EngineLock
 from runner.store.sql import open_store
 
@@ -232,20 +233,15 @@ class OwnDriver:
         if not any(problem.level == "error" for problem in project.problems()):
             self._adopt(project)
         state, _ = read_state(self.store, run)
-        if state.status == "stopped" and order.action in ("compensate", "take_over"):
-            return await self._clean_up(run, state, order)
-        bundle = self._outside.bundle(state.bundle)
-        report = report_for(bundle, state, order, max(self._clock.now(), state.at))
-        try:
-            await self.store.report(run, report)
-        except AlreadyReported:
-            raise NotPossible("somebody else has answered this already; look at the run again") from None
+        if state.has_ended and order.action in ORDERS and sentence(state, order.action)[0] == "done":
+            return await self._clean_up(state, order)
+        await give(self.store, self._outside.bundle(state.bundle), run, order, lambda at: max(self._clock.now(), at.at))
         self.engine.wake(run)
         if not any(call.is_open for call in state.calls.values()):
             await self.engine.rest(run)
         return self.store.run(run)
 
-    async def _clean_up(self, run: str, state: State, order: Order) -> RunView:
+    async def _clean_up(self, state: State, order: Order) -> RunView:
         started = await start_clean_up(self.store, state, order, now=self._clock.now())
         self.engine.wake(started.run)
         await self.engine.rest(started.run)

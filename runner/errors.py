@@ -11,6 +11,7 @@ Exceptions are for what stops a command; each carries one sentence that a person
     ├── RequestError          an action's request cannot be built from its input
     ├── InputsInvalid         a run's inputs do not fit the flow
     ├── NotPossible           an operator action does not fit the run's state
+    │   └── AlreadySo         what is asked for is so already: nothing was written again
     ├── NotFound              no such run, flow, hand-off …
     ├── RunKeyConflict        the run key is taken by a run with other inputs
     └── StoreError
@@ -87,6 +88,10 @@ class InputsInvalid(AmendsError):
 
 class NotPossible(AmendsError):
     """An operator action does not fit the state of the run; the sentence says what can be done instead."""
+
+
+class AlreadySo(NotPossible):
+    """What an operator asks for is so already; nothing was written a second time."""
 
 
 class NotFound(AmendsError):

@@ -8,18 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from runner.app import Amends
 from runner.cli import OK, page, timeline, watching
 from runner.cli.lists import RUNS as COMMANDS
 from runner.cli.place import AsJson, By, Reason, Reference, RunId
 from runner.cli.run import read_given
-from runner.core import events as e
-from runner.engine.starting import Wish
 from runner.errors import NotPossible
-from runner.people.operations import Order, refuse_rerun
-from runner.reading import PAGE
-from runner.store.facts import RunFilter, RunView
-from runner.telling import words
+from runner.people.operations import Order
+from runner.people.rerun import wish_anew
 
 StepId = Annotated[str, typer.Argument(metavar="[STEP]", help="The step that is meant, where there is a choice.")]
 Which = Annotated[str, typer.Option("--handoff", help="The question that is meant, where there is more than one: h1.")]
@@ -123,18 +118,6 @@ def settle(
     watching.act(run, order, as_json=as_json)
 
 
-def _run_again_as(amends: Amends, view: RunView) -> str:
-    """The newest run that the same key was started anew as; empty where there is none."""
-    found: list[RunView] = []
-    while found := amends.runs(RunFilter(flow=view.flow, before=found[-1].run if found else "", limit=PAGE)):
-        for each in found:
-            if each.run == view.run:
-                return ""
-            if (each.run_key, each.mode) == (view.run_key, view.mode) and each.rerun > view.rerun:
-                return each.run
-    return ""
-
-
 @COMMANDS.command(help="Start a run anew, with the same inputs and key. Refused while anything of the old one stands.")
 def rerun(
     run: RunId,
@@ -144,19 +127,7 @@ def rerun(
 ) -> None:
     with watching.opened() as amends:
         view = amends.store.run(run)
-        refuse_rerun(view, is_taken_over=amends.state(view.run)[1].is_taken_over)
-        if newest := _run_again_as(amends, view):
-            raise NotPossible(
-                f"run {view.run} was run again as {newest}; start that one anew: {words.PROGRAM} runs rerun {newest}"
-            )
-        first = amends.store.log(view.run)[0].event
-        if not isinstance(first, e.RunStarted) or first.continues:
-            raise NotPossible(f"run {view.run} cannot be started anew: its inputs were erased, or it was a clean-up")
-        again = view.rerun + 1
-        wish = Wish(
-            given=first.inputs, key=str(first.trigger.get("id", "")), starter=watching.person(amends, by),
-            mode=view.mode, source=f"rerun {again}", rerun=again,
-        )  # fmt: skip
+        wish = wish_anew(amends.store, view, amends.state(view.run)[1], watching.person(amends, by))
         code = watching.start_and_watch(
             amends, lambda driver: driver.start(view.flow, wish), detach=detach, as_json=as_json
         )

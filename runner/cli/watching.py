@@ -17,7 +17,7 @@ from rich.text import Text
 from runner.app import Amends, Driver, OwnDriver
 from runner.cli import DEFECT, OK, page, place, timeline
 from runner.engine.embedded import GRACE
-from runner.errors import NotFound, NotPossible
+from runner.errors import AlreadySo, NotFound, NotPossible
 from runner.language.nearest import did_you_mean
 from runner.people.operations import Order
 from runner.store.facts import RunView, Started
@@ -178,7 +178,10 @@ def code_of(view: RunView) -> int:
 
 
 def act(run: str, order: Order, *, as_json: bool) -> None:
-    """Carries out an order, watches what follows from it, and tells what happened since and how the run stands."""
+    """Carries out an order, watches what follows from it, and tells what happened since and how the run stands.
+
+    What is so already is said, and is no failure: a button that is pressed twice did what was wanted.
+    """
     with opened() as amends:
         name = amends.store.run(run).run
         order = completed(amends, name, replace(order, by=person(amends, order.by)))
@@ -192,7 +195,14 @@ def act(run: str, order: Order, *, as_json: bool) -> None:
             told[0] = not as_json and not page.console().is_terminal
             return await follow(amends, driver, view.run, quiet=as_json, since=before if view.run == name else 0)
 
-        view = watched(amends, doing, found)
+        try:
+            view = watched(amends, doing, found)
+        except AlreadySo as so:
+            if as_json:
+                page.say_json(timeline.as_json(story_of(amends, name)))
+            else:
+                page.say(f"{words.sentence(str(so))} Nothing was written again.".replace("run ", "Run ", 1))
+            return
         tell_rest(amends, view, as_json=as_json, since=None if told[0] else before if view.run == name else 0)
 
 

@@ -7,7 +7,7 @@ from runner.contract import digest
 from runner.core import events as e
 from runner.core.state import State
 from runner.engine.starting import new_run_id
-from runner.errors import NotPossible
+from runner.errors import AlreadySo, NotPossible
 from runner.people.operations import Order
 from runner.store.facts import NewRun, Started, Store
 
@@ -15,10 +15,8 @@ from runner.store.facts import NewRun, Started, Store
 async def start_clean_up(store: Store, state: State, order: Order, *, now: int) -> Started:
     """The one linked run that goes on where a stopped run left off; that run's status stays.
 
-    `order` is `compensate` or `take_over`. A second wish joins the first.
+    `order` is `compensate` or `take_over`. Raises AlreadySo or NotPossible where there was a wish before.
     """
-    if not any(effect.disposition == "stands" for effect in state.effects.values()):
-        raise NotPossible(f"nothing of run {state.run} stands, so there is nothing to clean up")
     run = new_run_id(now)
     key = f"clean-up/{state.run}"
     started = e.RunStarted(
@@ -26,10 +24,18 @@ async def start_clean_up(store: Store, state: State, order: Order, *, now: int) 
         run_key=key, starter=order.by, continues=state.run, trigger={"id": key, "at": iso(now), "by": order.by},
         clean_up=order.action,
     )  # fmt: skip
-    return await store.start(
+    begun = await store.start(
         NewRun(
             run=run, flow=state.flow, mode=state.mode, run_key=key, rerun=0, bundle=state.bundle,
-            title=f"Clean-up after {state.run}", owner=state.owner, record=state.record,
-            inputs_digest=digest(order.action), event=started, starter=order.by, continues=state.run,
+            title=f"Clean-up after {state.run}", owner=state.owner, record=state.record, inputs_digest=digest(key),
+            event=started, starter=order.by, continues=state.run,
         )
     )  # fmt: skip
+    if not begun.joined:
+        return begun
+    first, name = store.log(begun.run)[0].event, order.action.replace("_", "-")
+    kind = AlreadySo if isinstance(first, e.RunStarted) and first.clean_up == order.action else NotPossible
+    raise kind(
+        f"run {begun.run} ({begun.status}) cleans up after run {state.run} already; to {name} what is left, "
+        f"`amends runs {name} {begun.run}`"
+    )

@@ -1,6 +1,6 @@
-"""What a person can do to a run: one table, actions by state. Each cell is a report to write, or a sentence why not.
+"""What a person orders becomes a report in the run's log, or one sentence why not, as `table` says.
 
-Every answer is a fact in the run's log; what follows from it is decided by the engine.
+What follows from a report is decided by the engine.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from typing import Any
 
 from runner.contract import Json
 from runner.core import events as e
-from runner.core.state import HandOff, State
-from runner.core.status import standing_of
-from runner.errors import NotPossible
+from runner.core.state import WITHDRAWN, HandOff, State
+from runner.engine.embedded import read_state
+from runner.errors import AlreadySo, NotPossible, SequenceConflict
 from runner.language.bundle import Bundle
 from runner.language.expressions import NameUse, names
 from runner.language.flow import Compensation
-from runner.store.facts import RunView
+from runner.people.table import sentence
+from runner.store.facts import AlreadyReported, Store
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,94 +45,131 @@ CHOICES = (
 ORDERS = ("pause", "resume", "stop", "stop_compensate", "acknowledge", *CHOICES)
 
 
+async def give(store: Store, bundle: Bundle, run: str, order: Order, now: Callable[[State], int]) -> None:
+    """Writes the report that an order becomes, if the run still stands as it was looked at; else looks again.
+
+    So of orders at the same time one is done first, and the others are told of it. Raises NotPossible, AlreadySo.
+    """
+    while True:
+        state, end = read_state(store, run)
+        report = report_for(bundle, state, order, now(state))
+        if isinstance(report, e.HandOffResolved):  # this question is meant, not the one that may follow it
+            order = replace(order, action=report.choice, handoff=report.handoff)
+        try:
+            await store.report(run, report, end.seq)
+        except (SequenceConflict, AlreadyReported):
+            continue
+        return
+
+
 def report_for(bundle: Bundle, state: State, order: Order, now: int) -> e.Event:
-    """The report this order becomes in this state. Raises NotPossible with what can be done instead."""
-    answer = _ORDERS.get(order.action)
-    if answer is not None:
-        return answer(bundle, state, order, now)
-    if order.action in CHOICES:
-        return _answer_question(bundle, state, order, now)
-    raise NotPossible(f'there is no action "{order.action}"; there are {", ".join(ORDERS)}')
+    """The report this order becomes in this state. Raises NotPossible with what can be done instead, or AlreadySo."""
+    if order.action not in ORDERS:
+        raise NotPossible(f'there is no action "{order.action}"; there are {", ".join(ORDERS)}')
+    asked = _asked(state, order)
+    if asked is not None:
+        return _answer(bundle, state, order, asked, now)
+    answer, said = sentence(state, order.action)
+    if answer == "already":
+        raise AlreadySo(said)
+    if answer == "refused" or state.has_ended or order.action not in _REPORTS:
+        raise NotPossible(said)
+    return _REPORTS[order.action](order, now)
 
 
 def possible(bundle: Bundle, state: State) -> tuple[str, ...]:
     """The orders that fit this state, most useful first."""
-    found: list[str] = []
-    for handoff in state.open_handoffs:
-        found.extend(choice for choice in handoff.choices if choice not in found)
-    for action in ("resume", "pause", "stop", "stop_compensate"):
-        try:
-            report_for(bundle, state, Order(action=action, by="person:me"), state.at)
-        except NotPossible:
-            continue
-        found.append(action)
-    return tuple(found)
+    asked = () if state.has_ended else state.open_handoffs
+    found = dict.fromkeys(choice for handoff in asked for choice in handoff.choices)
+    orders = ("resume", "pause", "stop", "stop_compensate")
+    return (*found, *(action for action in orders if sentence(state, action)[0] == "done"))
 
 
-def _refuse_ended(state: State, wish: str) -> None:
-    if state.has_ended:
-        raise NotPossible(f"run {state.run} has ended ({state.status}), so it cannot be {wish}")
+def _stop(order: Order, now: int, *, compensate: bool) -> e.Event:
+    return e.StopRequested(at=now, by=order.by, compensate=compensate, reason=order.reason)
 
 
-def _pause(bundle: Bundle, state: State, order: Order, now: int) -> e.Event:
-    _refuse_ended(state, "paused")
-    if state.is_paused:
-        raise NotPossible(f"run {state.run} is paused already; resume it with `amends runs resume {state.run}`")
-    return e.RunPaused(at=now, by=order.by, reason=order.reason)
-
-
-def _resume(bundle: Bundle, state: State, order: Order, now: int) -> e.Event:
-    _refuse_ended(state, "resumed")
-    if not state.is_paused:
-        raise NotPossible(f"run {state.run} is not paused, it is {standing_of(state).status}")
-    return e.RunResumed(at=now, by=order.by)
-
-
-def _stop(bundle: Bundle, state: State, order: Order, now: int) -> e.Event:
-    _refuse_ended(state, "stopped")
-    if state.stop is not None and not state.stop_compensates:
-        raise NotPossible(f"run {state.run} is being stopped already")
-    return e.StopRequested(at=now, by=order.by, compensate=False, reason=order.reason)
-
-
-def _stop_compensate(bundle: Bundle, state: State, order: Order, now: int) -> e.Event:
-    _refuse_ended(state, "stopped")
-    if state.root.closed and state.root.compensates:
-        raise NotPossible(f"run {state.run} is compensating already")
-    if state.stop is not None:
-        raise NotPossible(f"run {state.run} is being stopped already")
-    return e.StopRequested(at=now, by=order.by, compensate=True, reason=order.reason)
-
-
-def _compensate(bundle: Bundle, state: State, order: Order, now: int) -> e.Event:
-    asked = [h for h in state.open_handoffs if "compensate" in h.choices]
-    if asked and not order.handoff and not order.step:
-        return _resolved(asked[-1], order, now)
-    if asked or order.handoff or order.step:
-        return _answer_question(bundle, state, order, now)
-    _refuse_ended(state, "compensated")
-    return _stop_compensate(bundle, state, order, now)
-
-
-def _acknowledge(bundle: Bundle, state: State, order: Order, now: int) -> e.Event:
-    handoff = _question(state, order, needs="")
-    return e.HandOffAcknowledged(at=now, handoff=handoff.id, by=order.by)
-
-
-_ORDERS: Mapping[str, Callable[[Bundle, State, Order, int], e.Event]] = {
-    "pause": _pause,
-    "resume": _resume,
-    "stop": _stop,
-    "stop_compensate": _stop_compensate,
-    "compensate": _compensate,
-    "acknowledge": _acknowledge,
+_REPORTS: Mapping[str, Callable[[Order, int], e.Event]] = {
+    "pause": lambda order, now: e.RunPaused(at=now, by=order.by, reason=order.reason),
+    "resume": lambda order, now: e.RunResumed(at=now, by=order.by),
+    "stop": lambda order, now: _stop(order, now, compensate=False),
+    "stop_compensate": lambda order, now: _stop(order, now, compensate=True),
+    "compensate": lambda order, now: _stop(order, now, compensate=True),
 }
+"""What is reported of an order to the run as a whole. Every other order answers a question."""
 
 
-def _answer_question(bundle: Bundle, state: State, order: Order, now: int) -> e.Event:
-    if order.action == "retry" and not any("retry" in h.choices for h in state.open_handoffs):
-        order = replace(order, action="again")
-    handoff = _question(state, order, needs=order.action)
+# --- questions -----------------------------------------------------------------------------------------------------
+
+
+def _asked(state: State, order: Order) -> HandOff | None:
+    """The open question that the order answers; None where it is about the run as a whole.
+
+    Raises AlreadySo or NotPossible where the question meant was answered before.
+    """
+    if order.action in ("pause", "resume", "stop", "stop_compensate") or state.has_ended:
+        _tell_answered(state, order)
+        return None
+    meant = [h for h in state.open_handoffs if _is_meant(h, order)]
+    if not meant:
+        _tell_answered(state, order)
+        if state.open_handoffs and (order.handoff or order.step):
+            places = ", ".join(f"{h.id} (step {h.step or 'the run'})" for h in state.open_handoffs)
+            raise NotPossible(f'"{order.handoff or order.step}" is not an open question of run {state.run}: {places}')
+        return None
+    fitting = [h for h in meant if order.action in h.choices] or [h for h in meant if _choice(h, order.action)]
+    if not fitting and order.action == "compensate" and not (order.handoff or order.step):
+        return None
+    if not fitting:
+        words = ", ".join(meant[0].choices)
+        raise NotPossible(
+            f"{order.action} does not answer {meant[0].id} (step {meant[0].step}); it can be answered by {words}"
+        )
+    if len(fitting) > 1 and order.action != "compensate":
+        places = ", ".join(f"{h.id} (step {h.step})" for h in fitting)
+        raise NotPossible(f"more than one question fits: {places}; name one with --handoff")
+    return fitting[-1]
+
+
+def _is_meant(handoff: HandOff, order: Order) -> bool:
+    return order.handoff in ("", handoff.id) and order.step in ("", handoff.step)
+
+
+def _choice(handoff: HandOff, action: str) -> str:
+    """The choice of a question that an action stands for; empty where it has none.
+
+    A retry of a call in doubt asks the service again; "compensate" where that has begun makes the rest good.
+    """
+    stands_for = {"retry": "again", "compensate": "go_on"} if handoff.purpose else {}
+    offered = [choice for choice in (action, stands_for.get(action)) if choice in handoff.choices]
+    return action if action == "acknowledge" else next((choice for choice in offered if choice), "")
+
+
+def _tell_answered(state: State, order: Order) -> None:
+    """Raises what was answered: to the question that is named, or just now in the same words."""
+    answered = [h for h in state.handoffs.values() if h.choice and h.choice != WITHDRAWN and _is_meant(h, order)]
+    if not answered or not (order.handoff or order.step or _is_so(answered[-1], order.action)):
+        return
+    last = answered[-1]
+    place = f"{last.id} (step {last.step or 'the run'})"
+    if _is_so(last, order.action):
+        raise AlreadySo(f"{last.by} has answered {place} of run {state.run} with {last.choice} already")
+    raise NotPossible(
+        f"{last.by} has answered {place} of run {state.run} with {last.choice}, so {order.action} comes too late; "
+        f"`amends runs show {state.run}` says what can be done now"
+    )
+
+
+def _is_so(handoff: HandOff, action: str) -> bool:
+    return handoff.choice == (_choice(handoff, action) or action)
+
+
+def _answer(bundle: Bundle, state: State, order: Order, handoff: HandOff, now: int) -> e.Event:
+    if order.action == "acknowledge":
+        if handoff.acknowledged_by:
+            raise AlreadySo(f"{handoff.acknowledged_by} looks at {handoff.id} of run {state.run} already")
+        return e.HandOffAcknowledged(at=now, handoff=handoff.id, by=order.by)
+    order = replace(order, action=_choice(handoff, order.action))
     if order.action in ("skip", "done", "stands") and not (order.reason or order.reference):
         raise NotPossible(f"{order.action} needs a reason (--reason) or a reference (--reference)")
     if order.action == "happened" and handoff.purpose in ("do", "find"):
@@ -140,36 +178,10 @@ def _answer_question(bundle: Bundle, state: State, order: Order, now: int) -> e.
         if missing:
             words = " ".join(f"{name}=…" for name in missing)
             raise NotPossible(f"the flow uses {', '.join(missing)} of step {handoff.step} later: give {words}")
-    return _resolved(handoff, order, now)
-
-
-def _resolved(handoff: HandOff, order: Order, now: int) -> e.Event:
     return e.HandOffResolved(
         at=now, step=handoff.step, handoff=handoff.id, choice=order.action, by=order.by, reason=order.reason,
         reference=order.reference, output=order.output, external_id=order.external_id,
     )  # fmt: skip
-
-
-def _question(state: State, order: Order, *, needs: str) -> HandOff:
-    """The open question meant: by its id, by its step, or the only one that this answer fits."""
-    opened = state.open_handoffs
-    if not opened or state.has_ended:
-        status = standing_of(state).status
-        raise NotPossible(f"run {state.run} asks nothing of a person (it is {status}), so there is nothing to answer")
-    meant = [h for h in opened if (not order.handoff or h.id == order.handoff) and order.step in ("", h.step)]
-    if not meant:
-        places = ", ".join(f"{h.id} (step {h.step or 'the run'})" for h in opened)
-        raise NotPossible(f'"{order.handoff or order.step}" is not an open question of run {state.run}: {places}')
-    fitting = [h for h in meant if not needs or needs in h.choices]
-    if not fitting:
-        words = ", ".join(meant[0].choices)
-        raise NotPossible(
-            f"{needs} does not answer {meant[0].id} (step {meant[0].step}); it can be answered by {words}"
-        )
-    if len(fitting) > 1:
-        places = ", ".join(f"{h.id} (step {h.step})" for h in fitting)
-        raise NotPossible(f"more than one question fits: {places}; name one with --handoff")
-    return fitting[0]
 
 
 def fields_needed(bundle: Bundle, step_id: str, *, is_closed: bool = False) -> tuple[str, ...]:
@@ -205,23 +217,3 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
     elif isinstance(value, Compensation):
         yield from _texts([getattr(value, each.name) for each in fields(value)])
-
-
-def refuse_rerun(view: RunView, *, is_taken_over: bool) -> None:
-    """Raises NotPossible while the run goes on, anything of it stands, or a person has it in their hands."""
-    if view.ended_at is None:
-        raise NotPossible(
-            f"run {view.run} has not ended ({view.status}); `amends runs show {view.run}` says what can be done with it"
-        )
-    if is_taken_over:
-        raise NotPossible(
-            f"run {view.run} was taken over by hand, so what became of its effects is not in its log; started anew it "
-            "would do them a second time: start a run under another key once they are made good"
-        )
-    if view.stands:
-        first = f"make them good first (amends runs compensate {view.run}), or " if view.status == "stopped" else ""
-        stand = "1 effect" if view.stands == 1 else f"{view.stands} effects"
-        raise NotPossible(
-            f"{stand} of run {view.run} ({view.status}) would be there twice if it were started anew; {first}start a "
-            "run under another key"
-        )

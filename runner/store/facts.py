@@ -190,12 +190,20 @@ class RunView:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunFilter:
-    """Which runs a list wants; empty means any. `before` is the run id to page on from (newest first)."""
+    """Which runs a list wants; empty means any. `before` is the run id to page on from (newest first).
+
+    `changed_since`: something happened in it since then. `at_step`: it rests or waits at this step (its id, or a whole
+    path), or asks a person about it. `key` is (mode, run key). `open_only`: it has not ended.
+    """
 
     flow: str = ""
     status: tuple[str, ...] = ()
     record: str = ""
     since: int | None = None
+    changed_since: int | None = None
+    at_step: str = ""
+    key: tuple[str, str] | None = None
+    open_only: bool = False
     before: str = ""
     limit: int = 50
 
@@ -276,10 +284,11 @@ class Store(Protocol):
     async def append(self, append: Append) -> LogEnd:
         """Decisions. Raises SequenceConflict, RecordIsHeld, StoreUnwritable."""
 
-    async def report(self, run: str, event: Event) -> LogEnd:
+    async def report(self, run: str, event: Event, seq: int | None = None) -> LogEnd:
         """A report: takes the next seq whatever it is. Raises AlreadyReported if its guard stands in the run's log
         already, NotFound if there is no such run. Never refused because the run has ended: the caller decides by the
-        state whether to write the event itself or an EvidenceLate."""
+        state whether to write the event itself or an EvidenceLate. With `seq` (a person's order, checked against the
+        state there) it is refused with SequenceConflict where the run has moved on."""
 
     async def carry_out(self, operation: OwnOperation, event: Callable[[Outcome], Event]) -> tuple[LogEnd, Event]:
         """Carries out an action on our own tables and reports the outcome in the same transaction, exactly once by the

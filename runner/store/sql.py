@@ -118,9 +118,10 @@ class SqlStore(Audit):
                 _, entries[at] = await asyncio.to_thread(self._keep_large, append.events[at], entry)
         return await self._put(AppendWork(append, tuple(entries)))
 
-    async def report(self, run: str, event: Event) -> LogEnd:
-        """A report. Raises AlreadyReported, NotFound, StoreUnwritable. Large outputs: see `artifacts.fit`."""
-        return await self._put(ReportWork(run, *await self._made(event)))
+    async def report(self, run: str, event: Event, seq: int | None = None) -> LogEnd:
+        """A report. Raises AlreadyReported, NotFound, SequenceConflict, StoreUnwritable. Large outputs: see
+        `artifacts.fit`."""
+        return await self._put(ReportWork(run, *await self._made(event), seq))
 
     async def carry_out(self, operation: OwnOperation, event: Callable[[Outcome], Event]) -> tuple[LogEnd, Event]:
         return await self._put(OwnWork(run=operation.run, operation=operation, settle=event, store=self._stored))

@@ -329,6 +329,11 @@ def _call_is_open(connection: Connection, run: str) -> bool:
     return connection.execute(asked).first() is not None
 
 
+def _is_step(column: ColumnElement[str], wanted: RunFilter) -> ColumnElement[bool]:
+    """The step itself, or that step of an item or of a called flow."""
+    return or_(column == wanted.at_step, column.endswith(f"/{wanted.at_step}", autoescape=True))
+
+
 def _narrowed(connection: Connection, wanted: RunFilter) -> Select[Any]:
     conditions: list[ColumnElement[bool]] = []
     if wanted.flow:
@@ -337,6 +342,17 @@ def _narrowed(connection: Connection, wanted: RunFilter) -> Select[Any]:
         conditions += [runs.c.record == wanted.record, runs.c.record != ""]
     if wanted.since is not None:
         conditions.append(runs.c.started_at >= wanted.since)
+    if wanted.changed_since is not None:
+        conditions.append(runs.c.updated_at >= wanted.changed_since)
+    if wanted.open_only:
+        conditions.append(_OPEN)
+    if wanted.key is not None:
+        conditions += [runs.c.mode == wanted.key[0], runs.c.run_key == wanted.key[1]]
+    if wanted.at_step:
+        asked = exists().where(
+            handoffs.c.run_id == runs.c.run_id, handoffs.c.status != "resolved", _is_step(handoffs.c.step, wanted)
+        )
+        conditions.append(or_(_is_step(runs.c.at_step, wanted), asked))
     if wanted.before:
         at = connection.execute(select(runs.c.started_at).where(runs.c.run_id == wanted.before)).scalar()
         if at is None:

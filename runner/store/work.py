@@ -90,15 +90,18 @@ class AppendWork(Work[LogEnd]):
 
 
 class ReportWork(Work[LogEnd]):
-    """A report: takes the next seq, whatever it is."""
+    """A report: takes the next seq, whatever it is; with `seq` only where the run still stands there."""
 
-    def __init__(self, run: str, event: Event, entry: Entry) -> None:
+    def __init__(self, run: str, event: Event, entry: Entry, seq: int | None = None) -> None:
         self.run = run
+        self.seq = seq
         self.event = event
         self.entries = (entry,)
 
     def plan(self, batch: Batch) -> LogEnd:
         head = batch.head(self.run)
+        if self.seq not in (None, head.seq):
+            raise SequenceConflict(f"run {self.run} stands at entry {head.seq}, not {self.seq} as it was looked at")
         end = batch.add(head, self.entries)
         batch.set_lists(head, self.event)
         return end

@@ -12,7 +12,7 @@ import pytest
 from runner.core import events as e
 from runner.engine.starting import Wish
 from runner.errors import InputsInvalid, NotPossible, RunKeyConflict
-from runner.people.operations import refuse_rerun
+from runner.people.rerun import wish_anew
 from runner.store.facts import RecordIsHeld, RunFilter
 from runner.store.log import SITE
 from tests.cases.ground import ME, Engine, connector, flow, intents, kinds_of, opened, until
@@ -259,14 +259,14 @@ async def test_a_person_may_start_it_anew_when_nothing_stands(tmp_path: Path) ->
         ground.shop.script("POST /deal", refused())
         first = await engine.run("plain", "k1", name="Aya")
         assert first.status == "failed"
-        refuse_rerun(first, is_taken_over=False)
-        again = Wish(given={"name": "Aya"}, key="k1", source="rerun 1", rerun=1)
+        again = wish_anew(engine.store, first, engine.state(first.run), ME)
+        assert (again.given, again.key, again.rerun) == ({"name": "Aya"}, "k1", 1)
         one, two = await asyncio.gather(*(engine.driver.start("plain", again) for _ in range(2)))
         assert (one.run == two.run, one.run != first.run) == (True, True)
         second = await engine.rest(one.run)
         assert second.status == "succeeded"
         with pytest.raises(NotPossible, match="would be there twice"):
-            refuse_rerun(second, is_taken_over=False)
+            wish_anew(engine.store, second, engine.state(second.run), ME)
         assert (await engine.driver.start("plain", Wish(given={"name": "Aya"}, key="k1", source="mail"))).run == one.run
 
 

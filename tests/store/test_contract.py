@@ -229,6 +229,14 @@ async def test_a_report_takes_the_next_place_and_leaves_the_columns(store: SqlSt
     assert (store.run("r1").status, store.run("r1").wake_at, store.run("r1").seq) == ("running", 5, 3)
 
 
+async def test_of_orders_that_were_checked_against_the_same_place_one_is_kept(store: SqlStore) -> None:
+    await begun(store, "r1", intended())
+    orders = (store.report("r1", RunPaused(at=1, by=f"person:{n}"), 2) for n in range(5))
+    told = await asyncio.gather(*orders, return_exceptions=True)
+    assert [type(one).__name__ for one in told].count("SequenceConflict") == 4
+    assert [row.type for row in store.log("r1")] == ["RunStarted", "CallIntended", "RunPaused"]
+
+
 async def test_a_report_comes_once(store: SqlStore) -> None:
     await begun(store, "r1", intended())
     await store.report("r1", applied())

@@ -21,6 +21,13 @@ ASKED: dict[str, Ask] = {
     "flow": lambda store: store.runs(RunFilter(flow="signup")),
     "flow and status": lambda store: store.runs(RunFilter(flow="signup", status=("failed",))),
     "record": lambda store: store.runs(RunFilter(record="x")),
+    "failed at a step": lambda store: store.runs(RunFilter(flow="signup", at_step="billing", changed_since=1)),
+    "open at a step": lambda store: store.runs(RunFilter(flow="signup", at_step="billing", open_only=True)),
+    "at a step, with a status": lambda store: store.runs(
+        RunFilter(flow="signup", status=("needs_person",), at_step="billing")
+    ),
+    "of any flow at a step": lambda store: store.runs(RunFilter(at_step="billing", open_only=True)),
+    "a run key": lambda store: store.runs(RunFilter(flow="signup", key=("live", "K-1"))),
     "open": lambda store: store.open_runs(),
     "due": lambda store: store.due(1),
     "next due": lambda store: store.next_due(),

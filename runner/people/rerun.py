@@ -1,0 +1,49 @@
+"""Starting a run anew: the same inputs under the same key, once nothing of the old run stands."""
+
+from __future__ import annotations
+
+from runner.core import events as e
+from runner.core.state import State
+from runner.engine.starting import Wish
+from runner.errors import AlreadySo, NotPossible
+from runner.people.table import sentence, something_stands
+from runner.store.facts import RunFilter, RunView, Store
+
+
+def wish_anew(store: Store, view: RunView, state: State, by: str) -> Wish:
+    """The wish that starts a run anew.
+
+    Raises NotPossible while the run goes on, anything of it stands, or a person has it in their hands; AlreadySo where
+    it was run again before.
+    """
+    _refuse(view, state)
+    same = store.runs(RunFilter(flow=view.flow, key=(view.mode, view.run_key), limit=1))
+    if same[0].rerun > view.rerun:
+        newest = same[0].run
+        raise AlreadySo(f"run {view.run} was run again as {newest}; start that one anew: amends runs rerun {newest}")
+    first = store.log(view.run)[0].event
+    if not isinstance(first, e.RunStarted) or first.continues:
+        raise NotPossible(f"run {view.run} cannot be started anew: its inputs were erased, or it was a clean-up")
+    again = view.rerun + 1
+    return Wish(
+        given=first.inputs, key=str(first.trigger.get("id", "")), starter=by, mode=view.mode, source=f"rerun {again}",
+        rerun=again,
+    )  # fmt: skip
+
+
+def _refuse(view: RunView, state: State) -> None:
+    if sentence(state, "rerun")[0] == "done":
+        return
+    if state.is_taken_over and state.has_ended:
+        raise NotPossible(
+            f"run {view.run} was taken over by hand, so what became of its effects is not in its log; started anew it "
+            "would do them a second time: start a run under another key once they are made good"
+        )
+    if not (state.has_ended and something_stands(state)):
+        raise NotPossible(sentence(state, "rerun")[1])
+    first = f"make them good first (amends runs compensate {view.run}), or " if view.status == "stopped" else ""
+    stand = "1 effect" if view.stands == 1 else f"{view.stands} effects"
+    raise NotPossible(
+        f"{stand} of run {view.run} ({view.status}) would be there twice if it were started anew; {first}start a "
+        "run under another key"
+    )

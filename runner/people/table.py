@@ -1,0 +1,244 @@
+"""What a person can do to a run: one table, situations by actions. Each cell is done, so already, or refused.
+
+`operations` looks up every order here. The README shows the table; a test brings a real run into every situation and
+presses every button there: once, twice, and ten at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from runner.core.calls import SEVERAL_CHOICES, UNKNOWN_CHOICES, UNKNOWN_CHOICES_UNDO
+from runner.core.closing import COMPENSATION_CHOICES, FAILED_CHOICES
+from runner.core.decide import FAILURE_CHOICES, OUTPUT_CHOICES
+from runner.core.forward import STEP_CHOICES
+from runner.core.state import HandOff, State
+from runner.core.status import standing_of
+
+Answer = Literal["done", "already", "refused"]
+
+ACTIONS: Mapping[str, tuple[str, str]] = {
+    "pause": ("begin nothing new until it is resumed", "it cannot be paused"),
+    "resume": ("let a paused run go on", "it cannot be resumed"),
+    "stop": ("stop here: what was done stays and is listed", "it cannot be stopped"),
+    "stop_compensate": ("stop, and make good what was done", "it cannot be stopped"),
+    "compensate": ("make good what was done, or the rest of it", "it cannot be made good"),
+    "retry": ("try a failed step, or a failed compensation, again", "there is no failed step to try again"),
+    "again": ("ask the service once more what became of a call", "no call of it is in doubt"),
+    "skip": ("go on without a failed step", "there is no failed step to go on without"),
+    "happened": ("say that a call in doubt did happen", "no call of it is in doubt"),
+    "did_not": ("say that it did not", "no call of it is in doubt"),
+    "go_on": ("go on where the flow handed over, or with the rest", "no question of it waits for that"),
+    "close": ("close it: what was done stays", "no question of it waits for that"),
+    "done": ("say that it was put right by hand", "no compensation of it waits for a person"),
+    "stands": ("say that an effect stays as it is", "no compensation of it waits for a person"),
+    "take_over": ("take it over by hand: nothing more is done by itself", "it asks nothing that you could take over"),
+    "rerun": ("start it anew with the same inputs and key", "it cannot be started anew"),
+    "acknowledge": ("say that somebody looks at a question", "it asks nothing"),
+}
+"""Each action: what it does, and what is said where it is refused."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Situation:
+    """How a run stands. `is_so` follows "run X", `way_out` says what can be done there.
+
+    `done`: the actions that are done; `already`: those that are so already, with what is said then. The rest is
+    refused. `question`: it is about one open question of the run.
+    """
+
+    shown: str
+    is_so: str = ""
+    way_out: str = ""
+    done: tuple[str, ...] = ()
+    already: Mapping[str, str] = field(default_factory=dict)
+    question: bool = False
+
+    def answer(self, action: str) -> Answer:
+        """What the table says."""
+        return "done" if action in self.done else "already" if action in self.already else "refused"
+
+
+_SHOW = "`amends runs show {run}` says what can be done"
+_STOP_IT = "to end it, stop it: `amends runs stop {run}`"
+_RESUME = "resume it first: `amends runs resume {run}`"
+_ANEW = "start it anew: `amends runs rerun {run}`"
+_OTHER_KEY = "what is to be done again needs a run under another key"
+_ORDERS = ("pause", "stop", "stop_compensate", "compensate")
+_GOES = {"resume": "is not paused: it {is_so}"}
+_MAKES_GOOD = {"stop_compensate": "is compensating already", "compensate": "is compensating already"}
+_STOPPING = {"stop": "is being stopped already"}
+_PAUSED = {"pause": "is paused already; resume it with `amends runs resume {run}`"}
+
+
+def _goes(shown: str, is_so: str, way_out: str = _STOP_IT) -> Situation:
+    return Situation(shown=shown, is_so=is_so, way_out=way_out, done=_ORDERS, already=_GOES)
+
+
+def _makes_good(shown: str, is_so: str) -> Situation:
+    already = {**_MAKES_GOOD, **_GOES}
+    return Situation(shown=shown, is_so=is_so, way_out=_SHOW, done=("pause", "stop"), already=already)
+
+
+def _asks(shown: str, choices: tuple[str, ...], *, closed: str = "") -> Situation:
+    """An open question. `closed`: forward is closed, and the rest is made good, or was stopped."""
+    orders = {"": _ORDERS, "compensating": ("pause", "stop"), "stopping": ("pause",)}[closed]
+    already = {"": {}, "compensating": _MAKES_GOOD, "stopping": _STOPPING}[closed]
+    return Situation(
+        shown=shown, is_so="waits for a person's answer", way_out=_SHOW, done=(*orders, *choices, "acknowledge"),
+        already={name: said for name, said in already.items() if name not in choices}, question=True,
+    )  # fmt: skip
+
+
+def _ended(shown: str, way_out: str, *done: str, **already: str) -> Situation:
+    return Situation(shown=shown, is_so="has ended ({status})", way_out=way_out, done=done, already=already)
+
+
+SITUATIONS: Mapping[str, Situation] = {
+    "queued": _goes("queued", "has not begun"),
+    "calling": _goes("running, a call is out", "waits for the answer to step {step}"),
+    "between": _goes("running, between two calls", "is on its way"),
+    "waiting": _goes("waits for a time", "waits for a time (step {step})"),
+    "retrying": _goes("waits to try again", "tries step {step} again by itself"),
+    "held": _goes(
+        "held: another run has its record", "waits for run {holder}, which holds its record",
+        "see what that run waits for: `amends runs show {holder}`",
+    ),
+    "paused": Situation(
+        shown="paused", is_so="is paused", way_out=_RESUME, already=_PAUSED,
+        done=("resume", "stop", "stop_compensate", "compensate"),
+    ),
+    "paused_undoing": Situation(
+        shown="paused while compensating", is_so="is paused", way_out=_RESUME, done=("resume", "stop"),
+        already={**_PAUSED, **_MAKES_GOOD},
+    ),
+    "failure": _asks("asks: a step failed", FAILURE_CHOICES),
+    "unknown": _asks("asks: did it happen?", UNKNOWN_CHOICES),
+    "unknown_again": _asks(
+        "asks: did it happen? (the service can be asked again)", ("again", "retry", *UNKNOWN_CHOICES)
+    ),
+    "several": _asks("asks: which record is ours?", SEVERAL_CHOICES),
+    "step": _asks("asks: the flow hands over", STEP_CHOICES),
+    "outputs": _asks("asks: the outputs have no answer", OUTPUT_CHOICES),
+    "undoing": _makes_good("compensating, a call is out", "is making good what it has done"),
+    "undo_retrying": _makes_good("compensating, waits to try again", "tries to make step {step} good again by itself"),
+    "cleaning": _makes_good("a clean-up run", "is making good what run {continues} left"),
+    "doubt_undoing": _asks(
+        "asks while compensating: did it happen?", ("happened", "did_not", "go_on", "compensate", "take_over"),
+        closed="compensating",
+    ),
+    "undo_unknown": _asks("asks: was it made good?", UNKNOWN_CHOICES_UNDO, closed="compensating"),
+    "undo_failed": _asks("asks: a compensation failed", FAILED_CHOICES, closed="compensating"),
+    "undo_by_hand": _asks("asks: a person makes it good", COMPENSATION_CHOICES, closed="compensating"),
+    "stopping": Situation(
+        shown="being stopped, a call is out", is_so="is being stopped", way_out=_SHOW, done=("pause",),
+        already=_STOPPING,
+    ),
+    "doubt_stopping": _asks(
+        "asks while being stopped: did it happen?", ("happened", "did_not", "take_over"), closed="stopping"
+    ),
+    "succeeded": _ended("succeeded", _OTHER_KEY),
+    "succeeded_bare": _ended("succeeded, nothing was changed", _ANEW, "rerun"),
+    "drafted": _ended("drafted", _ANEW, "rerun"),
+    "failed": _ended("failed: nothing was done", _ANEW, "rerun"),
+    "compensated": _ended(
+        "compensated", _ANEW, "rerun", compensate="was compensated already", stop_compensate="was compensated already"
+    ),
+    "stopped": _ended(
+        "stopped, something stands",
+        "make good what stands (`amends runs compensate {run}`), or take it over (`amends runs take-over {run}`)",
+        "compensate", "take_over", stop="was stopped already",
+    ),
+    "stopped_bare": _ended("stopped, nothing stands", _ANEW, "rerun", stop="was stopped already"),
+    "closed": _ended("closed by a person, something stands", _OTHER_KEY, close="was closed already"),
+    "closed_bare": _ended("closed by a person, nothing stands", _ANEW, "rerun", close="was closed already"),
+    "taken_over": _ended("taken over by hand", _OTHER_KEY, take_over="was taken over already"),
+}  # fmt: skip
+
+_BY_KIND: Mapping[str, str] = {
+    "failure": "failure", "several": "several", "step": "step", "outputs": "outputs", "request": "undo_failed",
+    "compensation_failed": "undo_failed", "compensation": "undo_by_hand", "compensation_unknown": "undo_unknown",
+}  # fmt: skip
+
+
+def situation_of(state: State) -> str:
+    """How a run stands, as a row of the table: for what is done to the run as a whole."""
+    if state.has_ended:
+        return _end_of(state)
+    if state.is_paused:
+        return "paused_undoing" if state.root.closed else "paused"
+    if state.open_handoffs:
+        return asked_by(state, state.open_handoffs[0])
+    if state.stops_here:
+        return "stopping"
+    return _on_its_way(state)
+
+
+def _end_of(state: State) -> str:
+    if state.is_taken_over:
+        return "taken_over"
+    if f"{state.status}_bare" not in SITUATIONS or something_stands(state):
+        return state.status
+    return f"{state.status}_bare"
+
+
+def something_stands(state: State) -> bool:
+    """An effect of the ended run is still there outside."""
+    return any(effect.disposition == "stands" for effect in state.effects.values())
+
+
+def _on_its_way(state: State) -> str:
+    is_out = any(call.is_open for call in state.calls.values())
+    retries = any(call.due is not None for call in state.calls.values())
+    if state.root.closed:
+        if state.continues:
+            return "cleaning"
+        return "undo_retrying" if retries and not is_out else "undoing"
+    if is_out:
+        return "calling"
+    if retries:
+        return "retrying"
+    if standing_of(state).wake_at is not None:
+        return "waiting"
+    if state.held_by:
+        return "held"
+    return "queued" if state.seq <= 1 else "between"
+
+
+def asked_by(state: State, handoff: HandOff) -> str:
+    """The row of the table for the answers to one open question."""
+    if handoff.purpose == "do" and handoff.kind in ("unknown", "several") and state.root.closed:
+        return "doubt_stopping" if state.stops_here else "doubt_undoing"
+    if handoff.kind == "unknown":
+        return "unknown_again" if "again" in handoff.choices else "unknown"
+    return _BY_KIND[handoff.kind]
+
+
+def sentence(state: State, action: str) -> tuple[Answer, str]:
+    """What the table says of an action on this run, and in which words."""
+    situation = SITUATIONS[situation_of(state)]
+    answer = situation.answer(action)
+    said = situation.already.get(action, "")
+    if answer != "already":
+        why = f", so {ACTIONS[action][1]}" if answer == "refused" else ""
+        said = f"{{is_so}}{why}; {situation.way_out}"
+    standing = standing_of(state)
+    words = {
+        "run": state.run, "step": standing.at_step, "status": standing.status, "holder": state.held_by,
+        "continues": state.continues,
+    }  # fmt: skip
+    return answer, f"run {state.run} " + said.format(is_so=situation.is_so.format(**words), **words)
+
+
+def as_markdown() -> str:
+    """The table as the README shows it: ● done, = so already, nothing where it is refused."""
+    heads = [name.replace("_", " ") for name in ACTIONS]
+    signs = {"done": "●", "already": "=", "refused": ""}
+    lines = [f"| a run that is … | {' | '.join(heads)} |", f"|---|{':-:|' * len(heads)}"]
+    for situation in SITUATIONS.values():
+        cells = " | ".join(signs[situation.answer(action)] for action in ACTIONS)
+        lines.append(f"| {situation.shown} | {cells} |")
+    meanings = [f"- **{head}**: {what}." for head, (what, _) in zip(heads, ACTIONS.values(), strict=True)]
+    return "\n".join([*lines, "", *meanings])
