@@ -66,9 +66,11 @@ def find_no_lists(context: Context) -> Iterator[Problem]:
             continue
         text = Text(path=path, text=str(written), reach="step", placed=placed, names=placed.names)
         kind = kind_of(context, text, tree) if tree is not None else _LITERALS.get(type(written), "text")
-        if kind and kind != "list":
-            shown = source.strip() if source is not None else f'"{written}"'
-            hint = "name a list, such as ${{ inputs.lines }}"
+        shown = source.strip() if source is not None else f'"{written}"' if isinstance(written, str) else "this"
+        hint = "name a list, such as ${{ inputs.lines }}"
+        if written is None:
+            yield context.source.problem("FL006", path, 'nothing is written after "each"', hint, on="key")
+        elif kind and kind != "list":
             what = f'"each" needs a list, and {shown} is {_CALLED.get(kind, kind)}'
             yield context.source.problem("FL006", path, what, hint)
 

@@ -92,8 +92,8 @@ def _may_fail_after(context: Context, placed: Placed) -> tuple[str, str]:
 
 # --- FL207 ---------------------------------------------------------------------------------------------------------
 
-Origins = dict[tuple[str, str], str]
-"""What comes, directly or through steps, from an AI action: ("steps", id) or ("inputs", name) -> whose answer it is."""
+Origins = dict[tuple[str, ...], str]
+"""What comes, directly or through steps, from an AI action: `steps.x`, `steps.x.y`, `inputs.x` -> whose it is."""
 
 
 @rule("FL207")
@@ -131,10 +131,11 @@ def _uses(text: Text, origins: Origins) -> Iterator[tuple[NameUse, str]]:
     """Each use of an answer in a text, with whose it is."""
     lists = [outer.step.id for outer in text.placed.around if outer.step.verb == "each"] if text.placed else []
     for use in names(text.text):
-        root, name = ("steps" if use.path[0] == "outcome" else use.path[0]), "".join(use.path[1:2])
-        place = ("steps", lists[-1]) if root == "item" and lists else (root, name)
-        if place in origins:
-            yield use, origins[place]
+        path = ("steps", *use.path[1:2]) if use.path[0] == "outcome" else use.path
+        path = ("steps", lists[-1]) if path[0] == "item" and lists else path
+        found = [origin for place, origin in origins.items() if place[: len(path)] == path[: len(place)]]
+        if found and len(path) > 1:
+            yield use, found[0]
 
 
 def _origins(context: Context, given: Mapping[str, str], *, has_own: bool) -> Origins:
@@ -150,25 +151,26 @@ def _origins(context: Context, given: Mapping[str, str], *, has_own: bool) -> Or
         if has_own and action is not None and action.from_ai:
             found["steps", step.id] = step.id
         elif step.verb == "call":
-            origins = _answered(context, placed, texts.get(step.id, []), found, has_own=has_own)
-        if origins:
-            found.setdefault(("steps", step.id), origins[0])
+            found.update(_answered(context, placed, texts.get(step.id, []), found, has_own=has_own))
+        elif origins:
+            found["steps", step.id] = origins[0]
     return found
 
 
-def _answered(context: Context, placed: Placed, texts: list[Text], found: Origins, *, has_own: bool) -> list[str]:
-    """Whose answers the outputs of a called flow hold: ours that it was given, or its own."""
-    called = context.called(placed.step.flow)
+def _answered(context: Context, placed: Placed, texts: list[Text], found: Origins, *, has_own: bool) -> Origins:
+    """The outputs of a called flow that hold such an answer: one that it was given, or its own."""
+    called, at, name = context.called(placed.step.flow), len(placed.path), placed.step.id
     if called is None:
-        return []
-    at = len(placed.path)
-    given = {
-        str(text.path[at + 1]): origin for text in texts if text.path[at] == "with" for _, origin in _uses(text, found)
-    }
+        return {}
+    fed = [text for text in texts if text.path[at] == "with"]
+    given = {str(text.path[at + 1]): origin for text in fed for _, origin in _uses(text, found)}
     inner = _origins(called, given, has_own=has_own)
     outputs = [text for text in called.texts if text.path[0] == "outputs"]
-    origins = [origin for text in outputs for _, origin in _uses(text, inner)]
-    return [origin if origin in given.values() else placed.step.id for origin in origins]
+    return {
+        ("steps", name, str(text.path[1])): origin if origin in given.values() else name
+        for text in outputs
+        for _, origin in _uses(text, inner)
+    }
 
 
 # --- FL205 ---------------------------------------------------------------------------------------------------------

@@ -125,7 +125,7 @@ def _wrong_part(
         if known is None:
             return
         if part not in known:
-            hint = did_you_mean(part, known, "it has") if known else ""
+            hint = did_you_mean(part, known, "it has") if known else "it has no fields"
             yield _at_part(context, text, use, number, "FL101", f'{owner} has no "{part}"', hint)
             return
         known, owner = below(known[part]), f'"{part}"'
@@ -213,7 +213,7 @@ def _why_uncertain(text: Text, wanted: Placed, path: tuple[str, ...]) -> str:
     if wanted.step.if_refused == "continue":
         return "may have been refused"
     if wanted.step.if_late == "continue":
-        return "may have been too late"
+        return "may have waited in vain"
     chosen = {outer.step.id for outer in wanted.around if outer.step.verb == "choose"}
     shares_branch = all(branch in mine for branch in wanted.branches if branch[0] in chosen)
     known = [part for guard in guards for part in _parts(guard)]
