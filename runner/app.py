@@ -31,6 +31,7 @@ from runner.outside import ProjectOutside
 from runner.people.cleanup import start_clean_up
 from runner.people.operations import ORDERS, Order, give
 from runner.people.table import sentence
+from runner.people.versions import move
 from runner.reading import Reading, database_url
 from runner.store.facts import RunView, Started
 from runner.store.lock import EngineLock
@@ -235,7 +236,11 @@ class OwnDriver:
         state, _ = read_state(self.store, run)
         if state.has_ended and order.action in ORDERS and sentence(state, order.action)[0] == "done":
             return await self._clean_up(state, order)
-        await give(self.store, self._outside.bundle(state.bundle), run, order, lambda at: max(self._clock.now(), at.at))
+        if order.action == "move":
+            await move(self.store, project, run, order, self._clock.now)
+        else:
+            bundle = self._outside.bundle(state.bundle)
+            await give(self.store, bundle, run, order, lambda at: max(self._clock.now(), at.at))
         self.engine.wake(run)
         if not any(call.is_open for call in state.calls.values()):
             await self.engine.rest(run)

@@ -5,9 +5,8 @@ What follows from a report is decided by the engine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from runner.contract import Json
 from runner.core import events as e
@@ -15,8 +14,7 @@ from runner.core.state import WITHDRAWN, HandOff, State
 from runner.engine.embedded import read_state
 from runner.errors import AlreadySo, NotPossible, SequenceConflict
 from runner.language.bundle import Bundle
-from runner.language.expressions import NameUse, names
-from runner.language.flow import Compensation
+from runner.language.expressions import needed
 from runner.people.table import sentence
 from runner.store.facts import AlreadyReported, Store
 
@@ -173,8 +171,8 @@ def _answer(bundle: Bundle, state: State, order: Order, handoff: HandOff, now: i
     if order.action in ("skip", "done", "stands") and not (order.reason or order.reference):
         raise NotPossible(f"{order.action} needs a reason (--reason) or a reference (--reference)")
     if order.action == "happened" and handoff.purpose in ("do", "find"):
-        needed = fields_needed(bundle, handoff.step, is_closed=state.root.closed)
-        missing = [name for name in needed if name not in order.output]
+        used = fields_needed(bundle, handoff.step, is_closed=state.root.closed)
+        missing = [name for name in used if name not in order.output]
         if missing:
             words = " ".join(f"{name}=…" for name in missing)
             raise NotPossible(f"the flow uses {', '.join(missing)} of step {handoff.step} later: give {words}")
@@ -189,31 +187,7 @@ def fields_needed(bundle: Bundle, step_id: str, *, is_closed: bool = False) -> t
 
     Whoever says "it did happen" must give them. Once forward `is_closed` only compensations still use anything.
     """
-    flow = bundle.flow
-    texts: list[Any] = [step.compensate for step in flow.every_step()]
-    if not is_closed:
-        texts = [[getattr(step, each.name) for each in fields(step)] for step in flow.every_step()]
-        texts.append(dict(flow.outputs))
-    own = bundle.steps[step_id].compensate
-    needed = {use.path[1]: None for text in _texts(own) for use in names(text) if _uses(use, ("output",))}
-    for text in _texts(texts):
-        needed.update((use.path[2], None) for use in names(text) if _uses(use, ("steps", step_id)))
-    needed.pop("each", None)
-    return tuple(needed)
-
-
-def _uses(use: NameUse, start: tuple[str, ...]) -> bool:
-    return use.path[: len(start)] == start and len(use.path) > len(start) and not use.guarded
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _texts(item)
-    elif isinstance(value, Compensation):
-        yield from _texts([getattr(value, each.name) for each in fields(value)])
+    compensations = [step.compensate for step in bundle.flow.every_step()]
+    texts = compensations if is_closed else [bundle.flow.steps, bundle.flow.outputs]
+    found = (*needed(bundle.steps[step_id].compensate, "output"), *needed(texts, "steps", step_id))
+    return tuple(name for name in dict.fromkeys(found) if name != "each")

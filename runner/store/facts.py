@@ -84,14 +84,14 @@ class Append:
     RecordIsHeld if `free_record` is held by another run. `events` may be empty (columns alone change).
     RecordHeld / RecordReleased events among `events` write and delete rows of the holds table in the same transaction;
     RecordQuarantined writes the quarantine list, RunMoved the run's bundle. `previous_hash` is the chain's end the
-    caller knows (from `LogEnd`). Without `columns` the run counts as not decided about yet.
+    caller knows (from `LogEnd`).
     """
 
     run: str
     seq: int
     fence: int
     events: tuple[Event, ...]
-    columns: RunColumns | None
+    columns: RunColumns
     previous_hash: str
     effects: tuple[EffectChange, ...] = ()
     handoffs: tuple[HandOffChange, ...] = ()

@@ -82,8 +82,7 @@ class AppendWork(Work[LogEnd]):
         end = batch.add(head, self.entries)
         for event in append.events:
             batch.set_lists(head, event)
-        if append.columns is not None:
-            batch.set_columns(head, append.columns)
+        batch.set_columns(head, append.columns)
         batch.set_effects(run, append.effects)
         batch.set_handoffs(run, append.handoffs)
         return end

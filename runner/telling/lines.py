@@ -338,7 +338,7 @@ _SAID: Mapping[type[e.Event], tuple[Sign, str]] = {
     e.HandOffAcknowledged: ("person", "{by} has seen {handoff}."),
     e.Escalated: ("person", "No answer came: {about} is passed on to {to}."),
     e.RecordQuarantined: ("good", "{record} is set aside.{because}"),
-    e.RunMoved: ("person", "{by} moved the run to another version of its flow."),
+    e.RunMoved: ("person", "{by} moved the run from version {before:.8} of its flow to {bundle:.8}."),
     e.PersonalDataErased: ("person", "{by} erased personal data of this run."),
 }
 """Facts that are always one line: the fact's own fields, `because` its reason, `known` the outside id."""

@@ -17,11 +17,9 @@ async def start(store: SqlStore, run: str, bundle: str, at: int, flow: str = "si
     await store.start(replace(new_run(run, at=at, flow=flow), bundle=bundle))
 
 
-async def append(store: SqlStore, run: str, event: RunMoved | RunFinished, columns: RunColumns | None = None) -> None:
-    end = store.log_end(run)
-    await store.append(
-        Append(run=run, seq=end.seq, fence=store.fence(), events=(event,), columns=columns, previous_hash=end.hash)
-    )
+async def move(store: SqlStore, run: str, at: int, before: str, bundle: str) -> None:
+    event = RunMoved(at=at, bundle=bundle, by="person:ops", before=before)
+    await store.report(run, event, store.log_end(run).seq)
 
 
 async def test_every_version_that_ran_is_counted(store: SqlStore) -> None:
@@ -29,7 +27,10 @@ async def test_every_version_that_ran_is_counted(store: SqlStore) -> None:
     await start(store, "r2", OLD, 2_000)
     await start(store, "r3", NEW, 3_000)
     await start(store, "r4", OLD, 4_000, flow="other")
-    await append(store, "r1", RunFinished(at=9_000, status="succeeded"), ENDED)
+    end, done = store.log_end("r1"), RunFinished(at=9_000, status="succeeded")
+    await store.append(
+        Append(run="r1", seq=end.seq, fence=store.fence(), events=(done,), columns=ENDED, previous_hash=end.hash)
+    )
     told = [(v.bundle, v.first_at, v.last_at, v.runs, v.open_runs) for v in store.versions("signup")]
     assert told == [(NEW, 3_000, 3_000, 1, 1), (OLD, 1_000, 2_000, 2, 1)]
     assert [(v.flow, v.bundle) for v in store.versions()] == [("other", OLD), ("signup", NEW), ("signup", OLD)]
@@ -38,11 +39,11 @@ async def test_every_version_that_ran_is_counted(store: SqlStore) -> None:
 
 async def test_a_run_that_was_moved_counts_for_both(store: SqlStore) -> None:
     await start(store, "r1", OLD, 1_000)
-    await append(store, "r1", RunMoved(at=5_000, bundle=NEW, by="person:ops", before=OLD))
+    await move(store, "r1", 5_000, OLD, NEW)
     told = [(v.bundle, v.first_at, v.last_at, v.runs, v.open_runs) for v in store.versions("signup")]
     assert told == [(NEW, 5_000, 5_000, 1, 1), (OLD, 1_000, 1_000, 1, 0)]
     assert store.run("r1").bundle == NEW
-    await append(store, "r1", RunMoved(at=7_000, bundle=OLD, by="person:ops", before=NEW))
+    await move(store, "r1", 7_000, NEW, OLD)
     told = [(v.bundle, v.first_at, v.last_at, v.runs, v.open_runs) for v in store.versions("signup")]
     assert told == [(OLD, 7_000, 7_000, 1, 1), (NEW, 5_000, 5_000, 1, 0)]
 
@@ -53,7 +54,7 @@ async def test_a_move_leaves_the_run_to_be_decided_about(store: SqlStore) -> Non
     waits = RunColumns(status="waiting", phase="forward", wake_at=99_000)
     await store.write_columns("r1", store.log_end("r1").seq, waits)
     assert store.unfinished() == []
-    await append(store, "r1", RunMoved(at=5_000, bundle=NEW, by="person:ops", before=OLD))
+    await move(store, "r1", 5_000, OLD, NEW)
     assert store.unfinished() == ["r1"]
     assert store.run("r1").status == "waiting"
     assert store.verify() == []

@@ -70,6 +70,7 @@ class RunMoved(Event):
     `inputs` are those that the new version has and the run lacked, each with its default.
     """
 
+    kind_of_fact: ClassVar[str] = "report"
     bundle: str
     by: str
     before: str = ""

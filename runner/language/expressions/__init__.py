@@ -11,9 +11,10 @@ without an exponent, money as `12,000 JPY`, a yes or no as `yes` or `no`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 from jinja2 import nodes
 
@@ -46,6 +47,7 @@ __all__ = [
     "markers",
     "missing_paths",
     "names",
+    "needed",
     "path_of",
     "path_text",
     "printed",
@@ -85,6 +87,29 @@ def faults(text: str) -> tuple[Fault, ...]:
 def names(text: str) -> tuple[NameUse, ...]:
     """Every dotted name that the text's expressions use."""
     return tuple(use for marker in scan(text)[0] for use in source_names(marker.source, marker.start))
+
+
+def needed(value: Any, *start: str) -> tuple[str, ...]:
+    """The names right below a path that the texts in this value cannot do without: for `steps`, `plan` the `label`.
+
+    The value may be text, a list, a mapping or a dataclass that holds such.
+    """
+    found = (use.path for text in _texts(value) for use in names(text) if not use.guarded)
+    return tuple(dict.fromkeys(path[len(start)] for path in found if path[: len(start)] == start != path))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)
+    elif is_dataclass(value):
+        for each in fields(value):
+            yield from _texts(getattr(value, each.name))
 
 
 def source_names(source: str, start: int = 0, known: frozenset[Path] = frozenset()) -> tuple[NameUse, ...]:
