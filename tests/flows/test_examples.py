@@ -48,9 +48,13 @@ def state_of(stage: Stage, run: str) -> State:
 
 def test_every_example_is_tried_here() -> None:
     assert [*EXAMPLES] == [
+        "goods_return",
         "invoice_reminder",
         "order_intake",
+        "parcel_scanned",
         "refund_request",
+        "reminders_due",
+        "return_failed",
         "signup_to_paid",
         "stock_order",
         "supplier_onboarding",
@@ -76,6 +80,9 @@ def test_the_check_has_nothing_to_say(flow: str, monkeypatch: pytest.MonkeyPatch
         ("stock_order", "    compensate: cancel  # the connector names the undo itself\n", "FL202"),
         ("invoice_reminder", '    when: ${{ outcome.reminder == "done" }}\n', None),
         ("supplier_onboarding", '    with: { email: "${{ inputs.email }}" }\n', "FL208"),
+        ("reminders_due", '        with: { invoice: "${{ item.id }}", level: "${{ inputs.level }}" }\n', "FL208"),
+        ("goods_return", "    unattended: The parcel is here and in order, or finance has looked.\n", "FL203"),
+        ("return_failed", "run_key: ${{ trigger.id }}\n", "FL209"),
     ],
 )
 def test_the_words_of_the_examples_are_there_for_a_reason(

@@ -17,8 +17,8 @@ from runner.language.fields import KINDS, field_types
 from runner.language.functions import FUNCTIONS
 from runner.language.load import NOT_YET, STEP_VERBS, load_flow
 from runner.language.model import (
-    ChooseBranchModel,
     CallModel,
+    ChooseBranchModel,
     ChooseModel,
     DoModel,
     EachModel,

@@ -121,8 +121,9 @@ def test_a_list_in_a_list_has_its_own_items() -> None:
           - { id: two, read: billing.get_plan, with: { code: "${{ item }} ${{ steps.one.label }}" } }
 """
     assert told(HEAD + LIST + inner) == []
+    assert told(HEAD + LIST + inner.replace("item }}", "item.no }}")) == ['FL101 "item" has no "no" | it has no fields']
     assert told(HEAD + LIST + inner.replace("item }}", "item.sku }}")) == [
-        'FL101 "item" has no "sku" | it has no fields'
+        'FL101 "item" has no "sku" | the item of "all" has it; inside "parts" item is of that list'
     ]
     assert told(HEAD + LIST + inner.replace("item.parts", "item.sku")) == [
         'FL006 "each" needs a list, and item.sku is a text | name a list, such as ${{ inputs.lines }}'

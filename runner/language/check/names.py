@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from runner.errors import Problem
 from runner.language.check.context import Context, Placed, Text, only_expression, parsed, rule
-from runner.language.check.shapes import Shape, below, item_in, output_of
+from runner.language.check.shapes import Shape, below, items_of, lists_around, output_of
 from runner.language.expressions import NameUse, faults, given_paths, names
 from runner.language.fields import fields_below, shape_of
 from runner.language.nearest import did_you_mean
@@ -75,7 +76,7 @@ def _strangers(context: Context, text: Text, use: NameUse) -> Iterator[Problem]:
             hint = did_you_mean(rest[0], _FIELDS[root], "known names" if root == "failure" else "there are")
             yield _at_part(context, text, use, 1, "FL101", f'"{root}" has no "{rest[0]}"', hint)
     elif root == "item" and text.placed is not None:
-        yield from _wrong_part(context, text, use, 1, below(item_in(context, text)), '"item"')
+        yield from _of_item(context, text, use)
     elif root in text.names:
         return
     elif root == "inputs":
@@ -92,6 +93,15 @@ def _root_hint(context: Context, root: str, roots: set[str]) -> str:
         if root in known:
             return f'did you mean "{place}.{root}"?'
     return did_you_mean(root, roots, "names begin with")
+
+
+def _of_item(context: Context, text: Text, use: NameUse) -> Iterator[Problem]:
+    """`item` is of the innermost list; what only an outer item has goes there by way of a called flow's inputs."""
+    lists = lists_around(text)
+    for problem in _wrong_part(context, text, use, 1, below(items_of(context, lists[-1])), '"item"') if lists else ():
+        outer = [one.step.id for one in lists[:-1] if use.path[1] in (below(items_of(context, one)) or {})]
+        hint = f'the item of "{outer[-1]}" has it; inside "{lists[-1].step.id}" item is of that list' if outer else ""
+        yield replace(problem, hint=hint or problem.hint)
 
 
 def _of_inputs(context: Context, text: Text, use: NameUse) -> Iterator[Problem]:

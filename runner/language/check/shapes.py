@@ -84,12 +84,12 @@ def _items(context: Context, text: Text, part: Any) -> Shape:
     return _items(context, text, values[0]) if name in _KEEP_ITEMS else None
 
 
-def item_in(context: Context, text: Text) -> Shape:
-    """The type of `item` where this text is read."""
-    lists = [outer for outer in text.placed.around if outer.step.verb == "each"] if text.placed is not None else []
-    if text.placed is not None and text.path == (*text.placed.path, "named"):
-        lists.append(text.placed)
-    return items_of(context, lists[-1]) if lists else None
+def lists_around(text: Text) -> list[Placed]:
+    """Every `each` that this text is read inside of, the innermost last; `named` is read for each item."""
+    if text.placed is None:
+        return []
+    own = [text.placed] if text.path == (*text.placed.path, "named") else []
+    return [*(outer for outer in text.placed.around if outer.step.verb == "each"), *own]
 
 
 def kind_of(context: Context, text: Text, part: Any) -> str:
@@ -122,7 +122,7 @@ def shape_at(context: Context, text: Text, path: tuple[Key, ...]) -> Shape:
     elif root == "output" and text.placed is not None and text.reach == "compensation":
         known = output_of(context, text.placed.step)
     elif root == "item":
-        shape = item_in(context, text)
+        shape = items_of(context, lists[-1]) if (lists := lists_around(text)) else None
         known = below(shape)
     elif root in ("run", "failure") and len(path) == 2:
         return _MOMENT if path[1] in ("started_at", "at") else _TEXT
