@@ -56,6 +56,12 @@ class Driver(Protocol):
     async def start(self, flow: str, wish: Wish) -> Started:
         """Starts a run of a flow (id or path), or joins one. Raises InvalidFlow, InputsInvalid, RunKeyConflict."""
 
+    async def pin(self, flow: str) -> str:
+        """Keeps a flow (id or path) as it is now, to be started often. Answers its digest. Raises InvalidFlow."""
+
+    async def start_pinned(self, digest: str, wish: Wish) -> Started:
+        """Starts a run of a flow that was pinned, or joins one. Raises InputsInvalid, RunKeyConflict."""
+
     async def act(self, run: str, order: Order) -> RunView:
         """Does what a person ordered, and answers once the engine has decided about it. Raises NotPossible."""
 
@@ -209,11 +215,24 @@ class OwnDriver:
 
     async def start(self, flow: str, wish: Wish) -> Started:
         """Starts a run, or joins one. The project's files are read anew: they may have changed since."""
+        return await self.start_bundle(self._bundle_now(flow), wish)
+
+    def _bundle_now(self, flow: str) -> Bundle:
         project = self._project.again()
         bundle = project.bundle(flow)
         self._adopt(project)
         self._outside.require_secrets(bundle)
-        return await self.start_bundle(bundle, wish)
+        return bundle
+
+    async def pin(self, flow: str) -> str:
+        """Keeps a flow as it is now."""
+        bundle = self._bundle_now(flow)
+        await self.store.keep_bundle(bundle.digest, bundle.texts)
+        return bundle.digest
+
+    async def start_pinned(self, digest: str, wish: Wish) -> Started:
+        """Starts a run of a flow that was pinned, or joins one."""
+        return await self.start_bundle(self._outside.bundle(digest), wish)
 
     def _adopt(self, project: Project) -> None:
         self._project = project
@@ -272,6 +291,8 @@ class OwnDriver:
                 await turned.wait()
         finally:
             listeners.remove(tell)
+            if not listeners:
+                del self._turns[run]
 
     def _goes_on_soon(self, view: RunView, patience: int) -> bool:
         if view.ended_at is not None or view.status in ("needs_person", "paused"):
@@ -285,6 +306,11 @@ class OwnDriver:
             return {}
         if word == "start":
             started = await self.start(request["flow"], Wish(**request["wish"]))
+            return asdict(replace(started, end=None))
+        if word == "pin":
+            return {"digest": await self.pin(request["flow"])}
+        if word == "start_pinned":
+            started = await self.start_pinned(request["digest"], Wish(**request["wish"]))
             return asdict(replace(started, end=None))
         if word == "act":
             view = await self.act(request["run"], Order(**request["what"]))
@@ -328,6 +354,15 @@ class FarDriver:
     async def start(self, flow: str, wish: Wish) -> Started:
         """Has a run started."""
         answer: Any = await ask(self._socket, {"order": "start", "flow": flow, "wish": asdict(wish)})
+        return Started(**answer)
+
+    async def pin(self, flow: str) -> str:
+        """Has a flow kept as it is now."""
+        return str((await ask(self._socket, {"order": "pin", "flow": flow}))["digest"])
+
+    async def start_pinned(self, digest: str, wish: Wish) -> Started:
+        """Has a run of a pinned flow started."""
+        answer: Any = await ask(self._socket, {"order": "start_pinned", "digest": digest, "wish": asdict(wish)})
         return Started(**answer)
 
     async def act(self, run: str, order: Order) -> RunView:

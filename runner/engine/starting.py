@@ -55,15 +55,13 @@ async def start_run(store: Store, bundle: Bundle, wish: Wish, *, now: int) -> tu
     trigger: dict[str, Json] = {"id": wish.key or run, "at": iso(now)}
     if wish.starter:
         trigger["by"] = wish.starter
-    names: dict[str, Json] = {"inputs": inputs, "trigger": trigger}
     flow, mode = bundle.flow, wish.mode or bundle.flow.mode
     if wish.key and wish.source == "manual" and "trigger" not in flow.run_key:
         raise NotPossible(
             f"the key of a run of {flow.id} is made by run_key: {flow.run_key}, so a key given with the start has no "
             "effect; give other inputs, or leave the key out"
         )
-    run_key = _key_part(flow.run_key, names, "run_key", bundle, now)
-    record = _key_part(flow.record, names, "record", bundle, now) if flow.record else ""
+    run_key, record = keys_of(bundle, inputs, trigger, now)
     started = e.RunStarted(
         at=now, run=run, flow=flow.id, mode=mode, bundle=bundle.digest, owner=flow.owner, record=record,
         run_key=run_key, rerun=wish.rerun, starter=wish.starter, inputs=inputs, trigger=trigger,
@@ -77,6 +75,14 @@ async def start_run(store: Store, bundle: Bundle, wish: Wish, *, now: int) -> tu
         )
     )  # fmt: skip
     return begun, started
+
+
+def keys_of(bundle: Bundle, inputs: Mapping[str, Json], trigger: Mapping[str, Json], now: int) -> tuple[str, str]:
+    """(the run key, the record) of a run with these inputs. Raises InputsInvalid, NotPossible for an empty part."""
+    names: dict[str, Json] = {"inputs": inputs, "trigger": trigger}
+    flow = bundle.flow
+    run_key = _key_part(flow.run_key, names, "run_key", bundle, now)
+    return run_key, _key_part(flow.record, names, "record", bundle, now) if flow.record else ""
 
 
 def _key_part(text: str, names: Mapping[str, Json], word: str, bundle: Bundle, now: int) -> str:

@@ -321,6 +321,9 @@ class Store(Protocol):
     def run(self, run: str) -> RunView:
         """One run by id or by an unambiguous beginning of it. Raises NotFound."""
 
+    def run_of_key(self, flow: str, mode: str, run_key: str) -> tuple[RunView, str] | None:
+        """The newest run of a business event, and the digest of its inputs; None where there is none."""
+
     def runs(self, wanted: RunFilter) -> Sequence[RunView]:
         """Runs, newest first."""
 

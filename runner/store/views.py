@@ -156,6 +156,15 @@ class Views:
             raise NotFound(f"there is no run {run}")
         return RunView(**found[0]._mapping)
 
+    def run_of_key(self, flow: str, mode: str, run_key: str) -> tuple[RunView, str] | None:
+        same = (runs.c.flow == flow, runs.c.mode == mode, runs.c.run_key == run_key)
+        rows = self._rows(_RUN.add_columns(runs.c.inputs_digest).where(*same).order_by(runs.c.rerun.desc()).limit(1))
+        if not rows:
+            return None
+        told = dict(rows[0]._mapping)
+        digest: str = told.pop("inputs_digest")
+        return RunView(**told), digest
+
     def runs(self, wanted: RunFilter) -> Sequence[RunView]:
         """Runs, newest first. Raises NotFound when `before` names no run."""
         with self._read() as connection:

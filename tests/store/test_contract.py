@@ -123,6 +123,10 @@ async def test_a_rerun_is_a_new_run_and_joiners_join_the_newest(store: SqlStore)
         assert (joined.run, joined.joined, joined.rerun) == ("r2", True, 1)
     twice = await store.start(new_run("r4", key="k1", rerun=1, digest="d2"))
     assert (twice.run, twice.joined) == ("r2", True)
+    newest = store.run_of_key("signup", "live", "k1")
+    assert newest is not None
+    assert (newest[0], newest[1]) == (store.run("r2"), "d2")
+    assert store.run_of_key("signup", "draft", "k1") is None
 
 
 async def test_many_starts_of_one_event_at_once_make_one_run(store: SqlStore) -> None:

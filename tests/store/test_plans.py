@@ -34,6 +34,7 @@ ASKED: dict[str, Ask] = {
     "waiting on a record": lambda store: store.waiting_on_record("x"),
     "counts": lambda store: store.counts(),
     "one run": lambda store: store.run("r1"),
+    "run of a key": lambda store: store.run_of_key("signup", "live", "key of r1"),
     "log": lambda store: store.log("r1"),
     "effects": lambda store: store.effects("r1"),
     "open hand-offs": lambda store: store.handoffs(),
