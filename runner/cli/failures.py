@@ -18,7 +18,7 @@ from typing import Any
 
 import typer
 
-from runner.cli import DEFECT, INTERRUPTED, OK, QUICK, WRONG
+from runner.cli import BY_OPTION, DEFECT, INTERRUPTED, OK, QUICK, WRONG
 from runner.cli.page import complain
 from runner.cli.place import FOLDER, Interrupted
 from runner.errors import AmendsError, InputsInvalid, InvalidFlow
@@ -56,13 +56,18 @@ def guarded(noun: str, words: Sequence[str], folder: Path | None) -> int:
 
 
 def _loaded(noun: str, words: Sequence[str]) -> typer.Typer:
-    file, _, name = QUICK.get(" ".join((noun, *words[:1])), f"{noun}.COMMANDS").partition(".")
+    other = next((BY_OPTION[noun, word] for word in _options(words) if (noun, word) in BY_OPTION), f"{noun}.COMMANDS")
+    file, _, name = QUICK.get(" ".join((noun, *words[:1])), other).partition(".")
     gc.disable()  # loading makes much and drops little: to search it again and again costs an eighth of the start
     try:
         commands: typer.Typer = getattr(importlib.import_module(f"runner.cli.{file}"), name)
     finally:
         gc.enable()
     return commands
+
+
+def _options(words: Sequence[str]) -> list[str]:
+    return [word.partition("=")[0] for word in words[: words.index("--") if "--" in words else None]]
 
 
 def explain(error: AmendsError) -> None:

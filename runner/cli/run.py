@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,16 +38,15 @@ def run(
     key: Annotated[
         str, typer.Option("--key", help="What names the business event: the same again is the same run.")
     ] = "",
+    each: Annotated[
+        str, typer.Option("--each", metavar="FILE", help="Once for each row of a file; with --help it says more.")
+    ] = "",
     detach: Annotated[bool, typer.Option("--detach", help="Start it and leave.")] = False,
     draft: Annotated[bool, typer.Option("--draft", help="Write everything down, send nothing.")] = False,
     by: By = "",
     as_json: AsJson = False,
 ) -> None:
-    path = Path(flow)
-    is_file = path.suffix in YAML and path.is_file()
-    where = path if is_file and place.FOLDER.get() is None else None
-    wanted = str(path.absolute()) if is_file else flow
-    with watching.opened(where) as amends:
+    with opened(flow) as (amends, wanted):
         checked = amends.project.checked(wanted)
         assert checked.flow is not None
         values = read_given(given or [], inputs, checked.flow.inputs)
@@ -59,6 +59,15 @@ def run(
         except RunKeyConflict as error:
             raise RunKeyConflict(_other_key(str(error), checked.flow.run_key, values, amends)) from None
         raise typer.Exit(OK if detach else code)
+
+
+@contextmanager
+def opened(flow: str) -> Iterator[tuple[Amends, str]]:
+    """The project of a flow that is named by id or path, and what to call the flow there."""
+    path = Path(flow)
+    is_file = path.suffix in YAML and path.is_file()
+    with watching.opened(path if is_file and place.FOLDER.get() is None else None) as amends:
+        yield amends, str(path.absolute()) if is_file else flow
 
 
 def _other_key(conflict: str, run_key: str, values: Mapping[str, Json], amends: Amends) -> str:
