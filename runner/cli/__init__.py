@@ -24,7 +24,7 @@ NOUNS: dict[str, str] = {
     "serve": "drive the project's runs until it is stopped",
     "runs": "list, show, watch, pause, stop, compensate and settle runs",
     "handoffs": "what waits for a person: list, show, ack, resolve",
-    "flows": "list the project's flows",
+    "flows": "the project's flows, their versions, what differs",
     "connectors": "list connectors, show their actions and fields",
     "secrets": "which secrets are needed, and which are missing",
     "log": "verify the action log, export a run's evidence",

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
-from runner.cli import OK, page, timeline, watching
+from runner.cli import OK, WRONG, page, timeline, watching
 from runner.cli.lists import RUNS as COMMANDS
 from runner.cli.place import AsJson, By, Reason, Reference, RunId
 from runner.cli.run import read_given
+from runner.contract import Json
 from runner.errors import NotPossible
+from runner.language.versions import changes, short
 from runner.people.operations import Order
 from runner.people.rerun import wish_anew
+from runner.people.versions import plan_move
 
 StepId = Annotated[str, typer.Argument(metavar="[STEP]", help="The step that is meant, where there is a choice.")]
 Which = Annotated[str, typer.Option("--handoff", help="The question that is meant, where there is more than one: h1.")]
@@ -132,3 +136,35 @@ def rerun(
             amends, lambda driver: driver.start(view.flow, wish), detach=detach, as_json=as_json
         )
         raise typer.Exit(OK if detach else code)
+
+
+@COMMANDS.command(help="Go on with another version of the flow. Refused, with every reason, where that would be wrong.")
+def move(
+    run: RunId,
+    to: Annotated[str, typer.Option("--to", help="latest (the file as it stands), or the beginning of a digest.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change, and why not.")] = False,
+    by: By = "",
+    as_json: AsJson = False,
+) -> None:
+    with watching.opened() as amends:
+        name = amends.store.run(run).run
+        plan = plan_move(amends.project, amends.store, name, to)
+    found = changes(plan.old, plan.new)
+    if as_json and (dry_run or plan.reasons):
+        told: dict[str, Json] = {"run": name, "old": plan.old.digest, "new": plan.new.digest}
+        page.say_json({**told, "changes": [asdict(change) for change in found], "reasons": plan.reasons})
+    elif not as_json and plan.old.digest != plan.new.digest:
+        page.say(f"Run {name} of {plan.state.flow}, from version {short(plan.old.digest)} to {short(plan.new.digest)}:")
+        page.say(*(f"  {change.text}" for change in found), *(() if found else ("  Only comments or blanks differ.",)))
+    if plan.reasons:
+        if not as_json:
+            page.complain("amends: it cannot be moved:", *(f"  {reason}" for reason in plan.reasons))
+        raise typer.Exit(WRONG)
+    if not dry_run:
+        watching.act(name, Order(action="move", by=by, reference=plan.new.digest), as_json=as_json)
+    elif not as_json:
+        page.say(
+            "Nothing speaks against it."
+            if plan.old.digest != plan.new.digest
+            else f"Run {name} is on version {short(plan.new.digest)} already."
+        )
