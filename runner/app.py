@@ -27,13 +27,14 @@ from runner.engine.starting import Wish, start_run
 from runner.errors import EngineBusy, NotPossible, StoreError
 from runner.language.bundle import Bundle, restore
 from runner.language.project import Project
-from runner.outside import ProjectOutside
+from runner.outside import ProjectOutside, bounds_of
 from runner.people.cleanup import start_clean_up
+from runner.people.holds import Hold, fact_for
 from runner.people.operations import ORDERS, Order, give
 from runner.people.table import sentence
 from runner.people.versions import move
 from runner.reading import Reading, database_url
-from runner.store.facts import RunView, Started
+from runner.store.facts import PLACE, RunView, Started
 from runner.store.lock import EngineLock
 from runner.store.sql import open_store
 
@@ -70,6 +71,9 @@ class Driver(Protocol):
 
         `on_turn` is called after each turn; what is new stands in the log.
         """
+
+    async def hold(self, hold: Hold) -> None:
+        """Holds or releases a connection or a flow; nothing new is intended at what is held. Raises NotPossible."""
 
 
 class Amends(Reading):
@@ -113,6 +117,16 @@ class Amends(Reading):
         raise EngineBusy(
             f"{who} drives this project ({self.project.folder}) and does not answer; end it, then its runs go on here"
         )
+
+    async def limits(self, run: str = "") -> Mapping[str, Json] | None:
+        """What the engine that runs says: `usage` of each connection with limits, `place` of a run in its line.
+
+        None where no engine runs, or it does not answer.
+        """
+        holder = EngineLock(self.project.folder).holder()
+        if holder is None or not holder.socket or not await FarDriver(holder.socket, self).answers():
+            return None
+        return await ask(holder.socket, {"order": "limits", "run": run})
 
     async def go_on_restored(self, by: str) -> list[str]:
         """A person's word that a database put back from a copy may be used.
@@ -197,6 +211,7 @@ class OwnDriver:
             self._outside.keep_out_of_logs(opened)
             opened.push_async_callback(self._outside.close)
             self.engine = Embedded(self.store, self._outside, self._clock, workers=self._project.settings.runs_at_once)
+            self.engine.limits.set_bounds(bounds_of(self._project))
             self.engine.observers.append(self._observe)
             opened.push_async_callback(self.engine.stop)
             await self.engine.start()
@@ -237,6 +252,7 @@ class OwnDriver:
     def _adopt(self, project: Project) -> None:
         self._project = project
         self._outside.renew(project)
+        self.engine.limits.set_bounds(bounds_of(project))
 
     async def start_bundle(self, bundle: Bundle, wish: Wish) -> Started:
         """Starts a run of a flow that has been checked and pinned."""
@@ -297,7 +313,24 @@ class OwnDriver:
     def _goes_on_soon(self, view: RunView, patience: int) -> bool:
         if view.ended_at is not None or view.status in ("needs_person", "paused"):
             return False
+        if view.waiting_for.startswith(PLACE):
+            return True
         return view.wake_at is not None and view.wake_at - self._clock.now() <= patience
+
+    async def hold(self, hold: Hold) -> None:
+        """Holds a connection or a flow, or releases it."""
+        limits = self.engine.limits
+        fact = fact_for(hold, self.store.site_holds(), self._clock.now())
+        if hold.is_held:
+            limits.hold(hold.what, hold.by)  # first: every intent that is older than the fact was decided before it
+        try:
+            await self.store.site(fact)
+        except StoreError:
+            if hold.is_held:
+                limits.release(hold.what)
+            raise
+        if not hold.is_held:
+            limits.release(hold.what)
 
     async def _serve(self, request: Mapping[str, Json], tell: Tell) -> Mapping[str, Json]:
         """One request of another process."""
@@ -317,6 +350,12 @@ class OwnDriver:
             return {"run": view.run}
         if word == "follow":
             return {"run": (await self._follow_for(request["run"], request["patience"], tell)).run}
+        if word == "hold":
+            await self.hold(Hold(**request["hold"]))
+            return {}
+        if word == "limits":
+            limits = self.engine.limits
+            return {"usage": limits.usage(), "place": limits.place(request.get("run", ""))}
         raise NotPossible(f'the engine does not know the order "{word}"')
 
     async def _follow_for(self, run: str, patience: int, tell: Tell) -> RunView:
@@ -375,3 +414,7 @@ class FarDriver:
         request = {"order": "follow", "run": run, "patience": patience}
         answer = await ask(self._socket, request, lambda _: on_turn())
         return self._amends.store.run(answer["run"])
+
+    async def hold(self, hold: Hold) -> None:
+        """Has a connection or a flow held, or released."""
+        await ask(self._socket, {"order": "hold", "hold": asdict(hold)})

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator, Mapping
 
 from runner.contract import Connector, Json
+from runner.engine.limits import Bound
 from runner.errors import SettingsError
 from runner.language.bundle import Bundle, restore
 from runner.language.project import Project
@@ -104,6 +105,15 @@ class ProjectOutside:
         """Closes every connection."""
         for connector in self._pinned.values():
             await connector.close()
+
+
+def bounds_of(project: Project) -> dict[str, Bound]:
+    """The limits of the connections that have any. What our own tables do needs none."""
+    return {
+        name: Bound(at_once=line.at_once, rate=line.rate)
+        for name, line in project.connections.by_name.items()
+        if (line.at_once or line.rate) and not all(action.own for action in line.actions.values())
+    }
 
 
 def secret_names(project: Project) -> list[str]:

@@ -81,6 +81,7 @@ WORDS_OF_OTHERS = {
 
 WORKPIECES = {
     "connectors.service.Service",
+    "runner.engine.driven.Driven",
     "runner.language.connections.Kinds",
     "runner.store.batch.Batch",
     "runner.store.batch.Head",

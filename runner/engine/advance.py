@@ -12,12 +12,16 @@ from runner.core.decide import fail_request, settle
 from runner.core.fold import fold
 from runner.core.state import State
 from runner.core.status import standing_of
+from runner.engine.limits import Asker, Limits, Want
 from runner.errors import EvaluationError, RequestError, SettingsError
 from runner.language.bundle import Bundle
 from runner.store.facts import Append, EffectChange, HandOffChange, RunColumns
 
 Connect = Callable[[str], Connector]
 """The connector of a connection, as the run's bundle pins it. Raises SettingsError."""
+Admit = Callable[[State, tuple[Send, ...]], tuple[Send, ...]]
+"""Which of the calls that are due may be intended now; the run waits in line for the others."""
+URGENT = frozenset({"undo", "undo_lookup", "lookup"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +37,7 @@ class Turn:
 
 def advance(
     bundle: Bundle, state: State, *, now: int, fence: int, connect: Connect,
-    reported: tuple[e.Event, ...] = (), slots: int = 64,
+    reported: tuple[e.Event, ...] = (), slots: int = 64, admit: Admit | None = None,
 ) -> Turn:  # fmt: skip
     """Folds what is reported, decides until nothing is left to record, prepares at most `slots` calls.
 
@@ -47,9 +51,10 @@ def advance(
     while True:
         state, facts, sends = settle(bundle, state, now)
         events.extend(facts)
+        sends = sends[:slots] if admit is None else admit(state, sends[:slots])
         intents: list[e.CallIntended] = []
         failed: e.Event | None = None
-        for send in sends[:slots]:
+        for send in sends:
             made = _intend(bundle, state, send, now=now, fence=fence, connect=connect)
             if not isinstance(made, e.CallIntended):
                 failed = made
@@ -64,6 +69,23 @@ def advance(
         state = fold(state, intent)
         events.append(intent)
     return Turn(before=before, after=state, events=tuple(events), intents=tuple(intents), free_record=free_record)
+
+
+def admit_within(limits: Limits) -> Admit:
+    """Those for which there is a place at their connection."""
+
+    def admit(state: State, sends: tuple[Send, ...]) -> tuple[Send, ...]:
+        wants = [
+            Want(
+                connection=send.action.partition(".")[0], step=send.step,
+                is_urgent=send.purpose in URGENT or state.root.closed,
+            )
+            for send in sends
+        ]  # fmt: skip
+        granted = limits.take(Asker(run=state.run, flow=state.flow, since=state.started_at), wants)
+        return tuple(send for send, is_granted in zip(sends, granted, strict=True) if is_granted)
+
+    return admit
 
 
 def _intend(bundle: Bundle, state: State, send: Send, *, now: int, fence: int, connect: Connect) -> e.Event:
@@ -93,13 +115,17 @@ def append_of(turn: Turn, *, fence: int, previous_hash: str, told: State, column
     )  # fmt: skip
 
 
-def columns_of(state: State) -> RunColumns:
-    """What the runs table says of this state."""
+def columns_of(state: State, in_line: tuple[str, str] | None = None) -> RunColumns:
+    """What the runs table says of this state. `in_line`: (step, what it waits for), where nothing else goes on."""
     standing = standing_of(state)
+    status, at_step, waiting_for = standing.status, standing.at_step, standing.waiting_for
+    if in_line is not None and not any(call.is_open for call in state.calls.values()):
+        status = "waiting" if status in ("queued", "running") else status
+        at_step, waiting_for = at_step if status == "needs_person" else in_line[0], in_line[1]
     summary = state.summary or (state.root.failure.summary if state.root.failure else "")
     return RunColumns(
-        status=standing.status, phase=standing.phase, wake_at=standing.wake_at, waiting_for=standing.waiting_for,
-        at_step=standing.at_step, needs=standing.needs, ended_at=state.at if state.has_ended else None, summary=summary,
+        status=status, phase=standing.phase, wake_at=standing.wake_at, waiting_for=waiting_for, at_step=at_step,
+        needs=standing.needs, ended_at=state.at if state.has_ended else None, summary=summary,
     )  # fmt: skip
 
 

@@ -11,25 +11,24 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from runner.clock import Clock
-from runner.contract import Connector, Outcome, Request
+from runner.contract import Outcome, Request
 from runner.core import events as e
 from runner.core.fold import fold
 from runner.core.state import State, replace
-from runner.engine.advance import Turn, advance, append_of, columns_of, frozen_request
+from runner.engine.advance import Turn, admit_within, advance, append_of, columns_of, frozen_request
+from runner.engine.driven import Driven, Outside
+from runner.engine.limits import Begun, Limits
 from runner.engine.perform import LATEST_START, late_evidence, not_begun, outcome_event, perform, taken_over
 from runner.errors import AmendsError, SequenceConflict, StoreError, StoreUnwritable
-from runner.language.bundle import Bundle
 from runner.store.artifacts import fit
 from runner.store.facts import (
     AlreadyReported,
     LogEnd,
     OwnOperation,
     RecordIsHeld,
-    RunColumns,
     Started,
     Store,
 )
@@ -47,34 +46,6 @@ SWEEP = 60_000
 
 Observer = Callable[[str, Sequence[e.Event], State], None]
 """Told of every turn after its COMMIT: (run, events, state)."""
-
-
-class Outside(Protocol):
-    """Where bundles and connectors come from."""
-
-    def bundle(self, digest: str) -> Bundle:
-        """The pinned bundle."""
-
-    def connector(self, bundle: Bundle, connection: str) -> Connector:
-        """The connector of a connection, as this bundle pins it. Raises SettingsError."""
-
-
-@dataclass(kw_only=True, slots=True)
-class _Driven:
-    """A run while a worker drives it.
-
-    `columns` and `told` are what the tables beside the log were last written for; None and an empty state where that is
-    not known, because reports may have come in between. `woken` is set when something was reported meanwhile.
-    """
-
-    run: str
-    bundle: Bundle
-    state: State
-    end: LogEnd
-    woken: asyncio.Event
-    columns: RunColumns | None = None
-    told: State = field(default_factory=State)
-    calls: dict[asyncio.Task[Outcome], e.CallIntended] = field(default_factory=dict)
 
 
 def read_state(store: Store, run: str) -> tuple[State, LogEnd]:
@@ -111,12 +82,16 @@ class Embedded:
         self._fresh: dict[str, tuple[State, LogEnd]] = {}
         self._is_stopping = False
         self.observers: list[Observer] = []
+        self.limits = Limits(clock, wake=self._call_up, later=self._serve_later)
+        for name, by in store.site_holds().items():
+            self.limits.hold(name, by)
 
     # -- from outside --
 
     async def start(self) -> None:
         """Takes up what was left open, then drives until `stop`."""
-        for run in (*self._store.unfinished(), *self._store.without_witness(self._clock.now() + SWEEP)):
+        left = (*self._store.unfinished(), *self._store.in_line())
+        for run in (*left, *self._store.without_witness(self._clock.now() + SWEEP)):
             self.wake(run)
         self._background = [asyncio.create_task(self._work()) for _ in range(self._workers)]
         self._background.append(asyncio.create_task(self._watch_timers()))
@@ -167,8 +142,10 @@ class Embedded:
             except asyncio.CancelledError:
                 raise
             except StoreUnwritable as refused:
+                self.limits.leave(run)
                 log.error("run %s: what became of a call could not be recorded any more: %s", run, refused)
             except Exception:
+                self.limits.leave(run)
                 log.exception("run %s cannot be driven on; it is tried again in %d s", run, AFTER_DEFECT // 1000)
                 asyncio.get_running_loop().call_later(AFTER_DEFECT / 1000, self.wake, run)
             finally:
@@ -213,9 +190,20 @@ class Embedded:
 
     def _sweep(self, now: int) -> None:
         """Runs that nothing would ever wake: there must be none, so each is told of and taken up."""
-        for run in self._store.without_witness(now):
+        forgotten = [run for run in self._store.in_line() if self.limits.waits_for(run) is None]
+        for run in (*self._store.without_witness(now), *forgotten):
+            if run in self._driving or run in self._queued:
+                continue
             log.error("run %s was waiting for nothing; it is taken up again", run)
             self.wake(run)
+
+    def _call_up(self, run: str) -> None:
+        """A run's turn has come in line; when the engine stops it stays where it is."""
+        if not self._is_stopping:
+            self.wake(run)
+
+    def _serve_later(self, ms: int) -> None:
+        asyncio.get_running_loop().call_later(ms / 1000, self.limits.serve)
 
     def _set_alarm(self, wake_at: int | None) -> None:
         if wake_at is None:
@@ -226,13 +214,13 @@ class Embedded:
 
     # -- driving one run --
 
-    def _read(self, run: str) -> _Driven:
+    def _read(self, run: str) -> Driven:
         known = self._fresh.pop(run) if run in self._fresh else None
         state, end = known if known is not None else read_state(self._store, run)
         bundle = self._outside.bundle(state.bundle)
-        return _Driven(run=run, bundle=bundle, state=state, end=end, woken=self._driving[run])
+        return Driven(run=run, bundle=bundle, state=state, end=end, woken=self._driving[run])
 
-    def _read_again(self, driven: _Driven) -> None:
+    def _read_again(self, driven: Driven) -> None:
         """The state as the log has it now."""
         fresh = self._read(driven.run)
         driven.state, driven.end, driven.bundle = fresh.state, fresh.end, fresh.bundle
@@ -259,7 +247,7 @@ class Embedded:
         finally:
             await self._keep_outcomes(driven)
 
-    async def _take_over(self, driven: _Driven) -> None:
+    async def _take_over(self, driven: Driven) -> None:
         """Attempts that nobody makes any more, because their engine is gone or broke off, get their outcome."""
         lost = [(name, call) for name, call in driven.state.calls.items() if call.is_open]
         for name, call in lost:
@@ -268,13 +256,13 @@ class Embedded:
         if lost:
             self._read_again(driven)
 
-    async def _keep_outcomes(self, driven: _Driven) -> None:
+    async def _keep_outcomes(self, driven: Driven) -> None:
         """Whatever has broken off the driving: the calls that are out get their outcome."""
         if driven.calls:
             await asyncio.wait(driven.calls)
             await self._report(driven, self._facts(driven, set(driven.calls)))
 
-    async def _turn(self, driven: _Driven, reported: tuple[e.Event, ...]) -> Turn:
+    async def _turn(self, driven: Driven, reported: tuple[e.Event, ...]) -> Turn:
         """Decides and commits; what was reported is never lost, whatever becomes of the decision.
 
         Where another run holds the record, what needs no call is recorded, and that it is held.
@@ -286,7 +274,7 @@ class Embedded:
             except Exception:
                 await self._report(driven, reported)
                 raise
-            columns = columns_of(turn.after)
+            columns = columns_of(turn.after, self.limits.waits_for(driven.run))
             if not turn.events and columns == driven.columns:
                 return turn
             try:
@@ -305,11 +293,12 @@ class Embedded:
                 self.wake(driven.run)  # released before it was known that this run waits for it
             return turn
 
-    def _decide(self, driven: _Driven, reported: tuple[e.Event, ...], held: RecordIsHeld | None) -> Turn:
+    def _decide(self, driven: Driven, reported: tuple[e.Event, ...], held: RecordIsHeld | None) -> Turn:
         turn = advance(
             driven.bundle, driven.state, now=self._now(driven.state), fence=self._fence, reported=reported,
             connect=lambda name: self._outside.connector(driven.bundle, name),
             slots=0 if self._is_stopping or held is not None else self._workers,
+            admit=None if self.limits.is_idle else admit_within(self.limits),
         )  # fmt: skip
         if held is None or turn.after.held_by == held.by_run:
             return turn
@@ -326,7 +315,7 @@ class Embedded:
                     self.wake(waiting)
 
     async def _begin_again(
-        self, driven: _Driven, turn: Turn, reported: tuple[e.Event, ...], refused: StoreError | RecordIsHeld
+        self, driven: Driven, turn: Turn, reported: tuple[e.Event, ...], refused: StoreError | RecordIsHeld
     ) -> None:
         if isinstance(refused, StoreUnwritable):
             await self._pause(refused)
@@ -335,7 +324,7 @@ class Embedded:
         if isinstance(refused, StoreUnwritable):
             await self._disown(driven, turn.intents)
 
-    async def _disown(self, driven: _Driven, intents: Sequence[e.CallIntended]) -> None:
+    async def _disown(self, driven: Driven, intents: Sequence[e.CallIntended]) -> None:
         """After a commit that may have been kept all the same: what it intended was never begun."""
         for intent in intents:
             call = driven.state.calls.get(intent.call)
@@ -343,7 +332,7 @@ class Embedded:
                 await self._report(driven, (not_begun(intent.call, call, self._now(driven.state)),))
                 self._read_again(driven)
 
-    async def _report(self, driven: _Driven, reported: tuple[e.Event, ...]) -> None:
+    async def _report(self, driven: Driven, reported: tuple[e.Event, ...]) -> None:
         """Writes reports, as often as it takes. Raises StoreUnwritable when the engine stops before there is room."""
         for event in reported:
             while True:
@@ -364,28 +353,38 @@ class Embedded:
         log.error("%s", refused)
         await asyncio.sleep(AFTER_FAULT)
 
-    async def _start_calls(self, driven: _Driven, turn: Turn) -> tuple[e.Event, ...] | None:
+    async def _start_calls(self, driven: Driven, turn: Turn) -> tuple[e.Event, ...] | None:
         """Starts what was intended. Answers what is to be reported now, or None where calls are awaited (or none made).
 
         A call that is alone is made here, without a task of its own; actions on our own tables are carried out and
         recorded here.
         """
         committed = self._clock.monotonic()
-        is_alone = len(turn.intents) == 1 and not driven.calls
+        is_alone = len(turn.intents) == 1 and not driven.calls and self.limits.waits_for(driven.run) is None
         reported: tuple[e.Event, ...] | None = None
         for intent in turn.intents:
             if driven.bundle.actions[intent.action].own and intent.purpose in ("do", "read", "undo"):
                 await self._carry_out(driven, intent)
                 reported = ()
                 continue
-            sending = self._send(driven, intent, committed)
+            begun = self.limits.begin(intent.action.partition(".")[0], driven.run)
+            sending = self._send(driven, intent, committed, begun)
             if is_alone:
                 outcome = await sending
                 return (fit(outcome_event(intent, outcome, self._now(driven.state))),)
             driven.calls[asyncio.create_task(sending)] = intent
         return reported
 
-    async def _send(self, driven: _Driven, intent: e.CallIntended, committed: int) -> Outcome:
+    async def _send(self, driven: Driven, intent: e.CallIntended, committed: int, begun: Begun | None) -> Outcome:
+        outcome: Outcome | None = None
+        try:
+            outcome = await self._perform(driven, intent, committed)
+        finally:
+            if begun is not None:
+                self.limits.end(begun, outcome)
+        return outcome
+
+    async def _perform(self, driven: Driven, intent: e.CallIntended, committed: int) -> Outcome:
         request = Request(body=frozen_request(driven.state, intent), hash=intent.request_hash)
         try:
             connector = self._outside.connector(driven.bundle, intent.action.partition(".")[0])
@@ -395,7 +394,7 @@ class Embedded:
             return Outcome(result="not_sent", reason="unavailable", summary="The engine was too busy to send in time.")
         return await perform(connector, intent, request)
 
-    async def _carry_out(self, driven: _Driven, intent: e.CallIntended) -> None:
+    async def _carry_out(self, driven: Driven, intent: e.CallIntended) -> None:
         request = frozen_request(driven.state, intent)
         operation = OwnOperation(
             run=driven.run, step=intent.step, action=request["own"], key=intent.key, input=request["input"]
@@ -417,7 +416,7 @@ class Embedded:
         else:
             self._read_again(driven)
 
-    async def _outcomes(self, driven: _Driven) -> tuple[e.Event, ...]:
+    async def _outcomes(self, driven: Driven) -> tuple[e.Event, ...]:
         """Waits for the next answers and turns them into facts; or for a report of others, which is then read."""
         woken = asyncio.create_task(driven.woken.wait())
         try:
@@ -431,7 +430,7 @@ class Embedded:
                 self._read_again(driven)
         return self._facts(driven, done)
 
-    def _facts(self, driven: _Driven, done: AbstractSet[asyncio.Task[Any]]) -> tuple[e.Event, ...]:
+    def _facts(self, driven: Driven, done: AbstractSet[asyncio.Task[Any]]) -> tuple[e.Event, ...]:
         at = self._now(driven.state)
         finished = [call for call in driven.calls if call in done]
         return tuple(fit(outcome_event(driven.calls.pop(call), call.result(), at)) for call in finished)

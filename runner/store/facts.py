@@ -19,6 +19,10 @@ Disposition = Literal["pending", "undone", "answered", "accepted", "by_hand", "s
 """`pending` while the run goes on; at the end every applied effect has one of the other five."""
 
 
+PLACE, RELEASE = "a place at ", "the release of "
+"""How `waiting_for` begins where a run waits for its turn at a connection, or for what a person holds."""
+
+
 class AlreadyReported(StoreError):
     """This report (or one with the same guard) is in the log already."""
 
@@ -335,6 +339,9 @@ class Store(Protocol):
 
     def unfinished(self) -> Sequence[str]:
         """Open runs that an engine left in the middle: moving, queued, or reported about and not decided since."""
+
+    def in_line(self) -> Sequence[str]:
+        """Open runs that wait for a place at a connection, or for the release of one or of their flow."""
 
     def due(self, now: int) -> Sequence[str]:
         """Open runs whose wake_at has come."""

@@ -16,7 +16,18 @@ from runner.contract import Json
 from runner.core.events import RunMoved
 from runner.errors import NotFound, StoreCorrupt
 from runner.store.artifacts import Artifacts
-from runner.store.facts import EffectView, HandOffView, LogEnd, LogRow, QuarantineView, RunFilter, RunView, VersionView
+from runner.store.facts import (
+    PLACE,
+    RELEASE,
+    EffectView,
+    HandOffView,
+    LogEnd,
+    LogRow,
+    QuarantineView,
+    RunFilter,
+    RunView,
+    VersionView,
+)
 from runner.store.log import SITE, StoredRow, decode, elsewhere, read_apart
 from runner.store.sqlite import SqliteFile
 from runner.store.tables import (
@@ -49,6 +60,7 @@ _RUN = select(
     runs.c.run_id.label("run"), *(runs.c[field.name] for field in fields(RunView) if field.name in runs.c), _STANDS
 )
 _OPEN = runs.c.ended_at.is_(None)
+_IN_LINE = or_(runs.c.waiting_for.startswith(PLACE), runs.c.waiting_for.startswith(RELEASE))
 MOVING = ("queued", "running", "compensating", "paused")
 """Statuses that a call may be open in."""
 
@@ -192,6 +204,9 @@ class Views:
         left = or_(runs.c.status.in_(MOVING), runs.c.decided != runs.c.seq)
         return self._ids(select(runs.c.run_id).where(_OPEN, left).order_by(runs.c.started_at, runs.c.run_id))
 
+    def in_line(self) -> Sequence[str]:
+        return self._ids(select(runs.c.run_id).where(_OPEN, _IN_LINE).order_by(runs.c.started_at, runs.c.run_id))
+
     def due(self, now: int) -> Sequence[str]:
         """Open runs whose wake_at has come, the longest overdue first."""
         return self._ids(select(runs.c.run_id).where(_OPEN, runs.c.wake_at <= now).order_by(runs.c.wake_at))
@@ -270,7 +285,8 @@ class Views:
         """Open runs that nothing would ever wake; the figure must be 0.
 
         Witnesses: a due time, a queue row (status queued), a pause, an open hand-off, an open call, something that is
-        waited for. A run that was changed within the last minute is being worked on.
+        waited for (the engine itself looks after those in line). A run that was changed within the last minute is being
+        worked on.
         """
         handed = exists().where(handoffs.c.run_id == runs.c.run_id, handoffs.c.status != "resolved")
         asked = (
@@ -281,6 +297,7 @@ class Views:
                 runs.c.status.not_in(("queued", "paused")),
                 runs.c.updated_at <= now - SETTLES,
                 ~handed,
+                ~_IN_LINE,
             )
             .order_by(runs.c.started_at, runs.c.run_id)
         )

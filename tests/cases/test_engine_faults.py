@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from runner import app
+from runner import outside
 from runner.core import events as e
 from runner.engine import embedded
 from runner.errors import SecretMissing, StoreUnwritable
@@ -192,7 +192,7 @@ async def test_one_run_that_cannot_be_read_stops_no_other(
 ) -> None:
     monkeypatch.setattr(embedded, "AFTER_DEFECT", 100)
     broken = [1]
-    restore = vars(app)["restore"]
+    restore = vars(outside)["restore"]
     async with opened(tmp_path, TRIP, OWN) as ground:
         ground.shop.script("POST /charge", Say(status=503, json={}, headers={"Retry-After": "0.5"}, done=False))
         async with ground.engine() as engine:
@@ -204,7 +204,7 @@ async def test_one_run_that_cannot_be_read_stops_no_other(
                 raise RuntimeError("a planted defect")
             return restore(wanted, texts)
 
-        monkeypatch.setattr(app, "restore", restoring)
+        monkeypatch.setattr(outside, "restore", restoring)
         async with ground.engine() as engine:
             assert (await engine.run("own", "k2", name="Aya")).status == "succeeded"
             await until(lambda: f"run {bad} cannot be driven on" in caplog.text)

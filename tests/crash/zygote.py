@@ -22,6 +22,7 @@ from runner.engine.embedded import read_state
 from runner.engine.starting import Wish
 from runner.language.bundle import Bundle
 from runner.language.project import Project
+from runner.outside import ProjectOutside
 from runner.people.operations import Order
 from runner.store import sql
 from runner.store.lock import EngineLock
@@ -32,7 +33,7 @@ PATIENCE = 20.0
 
 def install(killer: Killer) -> None:
     """Puts the points around this process's store and connectors."""
-    open_store, connector = sql.open_store, app.ProjectOutside.connector
+    open_store, connector = sql.open_store, ProjectOutside.connector
 
     def opened(*args: Any, **kwargs: Any) -> Any:
         return KillingStore(open_store(*args, **kwargs), killer)
@@ -41,7 +42,7 @@ def install(killer: Killer) -> None:
         return KillingConnector(connector(self, bundle, connection), killer)
 
     setattr(app, "open_store", opened)  # noqa: B010 - the name that the app looks up
-    app.ProjectOutside.connector = connected  # type: ignore[method-assign]
+    ProjectOutside.connector = connected  # type: ignore[method-assign]
 
 
 async def drive(command: dict[str, Any], project: Project, bundle: Bundle) -> None:

@@ -51,7 +51,8 @@ class Script:
 class HttpService:
     """The service. `requests` holds every request that arrived whole, `world.effects` what truly happened.
 
-    `keep_requests` False keeps only the count (`request_count`), for measuring.
+    `keep_requests` False keeps only the count (`request_count`), for measuring. `most_busy` is how many requests waited
+    for their (late) answers at once.
     """
 
     def __init__(self, *, port: int = 0, keeps_keys: bool = True, keep_requests: bool = True) -> None:
@@ -60,6 +61,7 @@ class HttpService:
         self.request_count = 0
         self.connection_count = 0
         self.bytes_in = 0
+        self.busy = self.most_busy = 0
         self.port = port
         self.connections: set[Connection] = set()
         self.doors_to_shut = 0
@@ -225,9 +227,12 @@ class Connection(asyncio.Protocol):
             self.transport.write(answer)
             return
         self._is_busy = True
+        self._service.busy += 1
+        self._service.most_busy = max(self._service.busy, self._service.most_busy)
         asyncio.get_running_loop().call_later(say.delay / 1000, self._answer, say, answer, len(body))
 
     def _answer(self, say: Say, answer: bytes, size: int) -> None:
+        self._service.busy -= 1
         if say.cut == "reset":
             wire = self.transport.get_extra_info("socket")
             with contextlib.suppress(OSError):

@@ -1,0 +1,41 @@
+"""A run while a worker drives it, and where its bundle and its connectors come from."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from runner.contract import Connector, Outcome
+from runner.core import events as e
+from runner.core.state import State
+from runner.language.bundle import Bundle
+from runner.store.facts import LogEnd, RunColumns
+
+
+class Outside(Protocol):
+    """Where bundles and connectors come from."""
+
+    def bundle(self, digest: str) -> Bundle:
+        """The pinned bundle."""
+
+    def connector(self, bundle: Bundle, connection: str) -> Connector:
+        """The connector of a connection, as this bundle pins it. Raises SettingsError."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Driven:
+    """A run that is driven.
+
+    `columns` and `told` are what the tables beside the log were last written for; None and an empty state where that is
+    not known, because reports may have come in between. `woken` is set when something was reported meanwhile.
+    """
+
+    run: str
+    bundle: Bundle
+    state: State
+    end: LogEnd
+    woken: asyncio.Event
+    columns: RunColumns | None = None
+    told: State = field(default_factory=State)
+    calls: dict[asyncio.Task[Outcome], e.CallIntended] = field(default_factory=dict)

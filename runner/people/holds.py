@@ -1,0 +1,47 @@
+"""What a person holds: a connection or a flow, at which nothing new is begun until it is released."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from runner.core import events as e
+from runner.errors import NotPossible
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hold:
+    """A connection or a flow is to be held, or (`is_held` False) released."""
+
+    kind: Literal["connection", "flow"]
+    name: str
+    by: str
+    reason: str = ""
+    is_held: bool = True
+
+    @property
+    def what(self) -> str:
+        """As the store names it: `connection:crm`."""
+        return f"{self.kind}:{self.name}"
+
+
+def fact_for(hold: Hold, held: Mapping[str, str], now: int) -> e.SiteEvent:
+    """The fact that this becomes; `held` is what is held by now. Raises NotPossible."""
+    by = held.get(hold.what)
+    if hold.is_held and by is not None:
+        raise NotPossible(
+            f"{hold.kind} {hold.name} is held already, by {by}; `amends {hold.kind}s release {hold.name}` lets it go on"
+        )
+    if not hold.is_held and by is None:
+        raise NotPossible(f"{hold.kind} {hold.name} is not held, so there is nothing to release")
+    fact = _FACTS[hold.kind, hold.is_held]
+    return fact(at=now, name=hold.name, by=hold.by, data={"reason": hold.reason} if hold.reason else {})
+
+
+_FACTS: Mapping[tuple[str, bool], type[e.SiteEvent]] = {
+    ("connection", True): e.ConnectionHeld,
+    ("connection", False): e.ConnectionReleased,
+    ("flow", True): e.FlowHeld,
+    ("flow", False): e.FlowReleased,
+}
