@@ -72,8 +72,8 @@ class KillingStore:
         words = label(append.events[-1]) if append.events else "columns"
         return await self._around(words, self._store.append(append))
 
-    async def report(self, run: str, event: Event) -> Any:
-        return await self._around(f"report {label(event)}", self._store.report(run, event))
+    async def report(self, run: str, event: Event, seq: int | None = None) -> Any:
+        return await self._around(f"report {label(event)}", self._store.report(run, event, seq))
 
     async def carry_out(self, operation: Any, event: Any) -> Any:
         return await self._around(f"own {operation.step} {operation.action}", self._store.carry_out(operation, event))
