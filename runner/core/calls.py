@@ -41,7 +41,8 @@ class CallPlan:
     find: Mapping[str, Json] | None = None
     author_key: str = ""
     word: str = ""
-    free_record: str = ""
+    records: tuple[str, ...] = ()
+    lock: tuple[str, ...] = ()
     is_closed: bool = False
 
     @property
@@ -156,8 +157,8 @@ def first_send(state: State, plan: CallPlan, part: int, input_: Mapping[str, Jso
         key = name_key(plan.author_key, part=part if plan.parts > 1 else None, generation=generation)
     return Send(
         step=plan.path, purpose=plan.purpose, part=part, parts=plan.parts, generation=generation, attempt=1,
-        action=plan.action_name, key=key, limit=plan.limit, input=input_, free_record=plan.free_record, word=plan.word,
-        fans_out=plan.action.fan_out != "",
+        action=plan.action_name, key=key, limit=plan.limit, input=input_, word=plan.word, records=plan.records,
+        lock=plan.lock, fans_out=plan.action.fan_out != "",
     )  # fmt: skip
 
 
@@ -168,7 +169,7 @@ def next_send(state: State, plan: CallPlan, part: int, input_: Mapping[str, Json
     return Send(
         step=plan.path, purpose=plan.purpose, part=part, parts=call.parts, generation=call.generation,
         attempt=call.attempt + 1, action=plan.action_name, key=call.key, limit=plan.limit, frozen=call.request,
-        frozen_hash=call.request_hash, free_record=plan.free_record, word=plan.word,
+        frozen_hash=call.request_hash, records=plan.records, lock=plan.lock, word=plan.word,
     )  # fmt: skip
 
 

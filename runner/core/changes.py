@@ -30,6 +30,13 @@ def set_step(state: State, path: str, **changes: Any) -> State:
     return replace(state, steps=put(state.steps, path, step))
 
 
+def not_held(state: State, *paths: str) -> State:
+    """The steps go on, or are over: nothing keeps them any more."""
+    if not state.held.keys() & set(paths):
+        return state
+    return replace(state, held={path: held for path, held in state.held.items() if path not in paths})
+
+
 def set_undo(state: State, path: str, status: str, summary: str = "") -> State:
     """The compensation of a step with its status."""
     before = state.undo.get(path, UndoState())

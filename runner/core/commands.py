@@ -22,7 +22,8 @@ class Send:
 
     `input` is what the connector prepares from; `whole_input` is the step's input before fan-out, given with the first
     part only. `frozen` and `frozen_hash` are the request of an earlier attempt, to be sent again byte for byte.
-    `free_record`: the record that no other run may hold, checked in the intent's transaction.
+    `records`: records that no other run may hold or have locked, checked in the intent's transaction; `lock` those of
+    them that become this run's own with it.
     """
 
     step: str
@@ -40,7 +41,8 @@ class Send:
     whole_input: Mapping[str, Json] = field(default_factory=dict)
     frozen: Mapping[str, Json] | None = None
     frozen_hash: str = ""
-    free_record: str = ""
+    records: tuple[str, ...] = ()
+    lock: tuple[str, ...] = ()
     word: str = ""
 
 

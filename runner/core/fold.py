@@ -7,6 +7,7 @@ from typing import Any
 
 from runner.core import events as e
 from runner.core.changes import (
+    not_held,
     part_outputs,
     put,
     set_call,
@@ -18,7 +19,19 @@ from runner.core.changes import (
     without_timers,
 )
 from runner.core.questions import read_acknowledged, read_handed_off, read_resolved
-from runner.core.state import Call, Disposition, Effect, Failure, HandOff, Scope, State, StepState, UndoState, replace
+from runner.core.state import (
+    Call,
+    Disposition,
+    Effect,
+    Failure,
+    HandOff,
+    Held,
+    Scope,
+    State,
+    StepState,
+    UndoState,
+    replace,
+)
 
 FORWARD = frozenset({"do", "read"})
 _ASKS_ABOUT = {"lookup": "do", "find": "do", "undo_lookup": "undo"}
@@ -71,11 +84,17 @@ def _continued(state: State, event: e.RunStarted) -> State:
         summary="", stands=(), stop=None, is_paused=False, is_taken_over=event.clean_up == "take_over",
         scopes=put(state.scopes, "", replace(state.root, closed=True, compensates=True, cause="person")), handoffs={},
         undo={path: undo for path, undo in state.undo.items() if path not in again}, effects=effects, calls=calls,
+        held={}, locks=frozenset(),
     )  # fmt: skip
 
 
 def _run_held(state: State, event: e.RunHeld) -> State:
-    return replace(state, held_by=event.by_run or event.name, held_for=event.why)
+    held = Held(why=event.why, name=event.name, by=event.by_run)
+    return replace(state, held=put(state.held, event.step, held))
+
+
+def _record_locked(state: State, event: e.RecordLocked) -> State:
+    return replace(state, locks=state.locks | {event.record})
 
 
 def _run_paused(state: State, event: e.RunPaused) -> State:
@@ -113,7 +132,7 @@ def _run_finished(state: State, event: e.RunFinished) -> State:
 
 
 def _step_skipped(state: State, event: e.StepSkipped) -> State:
-    state = set_step(state, event.step, status="skipped", outcome="skipped")
+    state = not_held(set_step(state, event.step, status="skipped", outcome="skipped"), event.step)
     if state.failure and state.failure.step == event.step:
         return replace(state, failure=None)
     return state
@@ -124,6 +143,7 @@ def _step_failed(state: State, event: e.StepFailed) -> State:
         output = part_outputs(state, event.step, "do")
         return set_step(state, event.step, status="refused", outcome="refused", output=output)
     failure = Failure(kind=event.kind, step=event.step, summary=event.summary, at=event.at)
+    state = not_held(state, event.step)
     if event.step:
         state = set_step(state, event.step, status="failed", outcome="failed")
         state = without_timers(state, lambda path, _, call: path == event.step and call.waits_to_retry)
@@ -171,7 +191,7 @@ def _call_intended(state: State, event: e.CallIntended) -> State:
         intended_at=event.at, intended_seq=state.seq + 1, limit=event.limit, last="", reason="", summary="",
         retry_after=None, settled="", due=None, due_for="", fired="", renew=False, count=None,
     )  # fmt: skip
-    state = replace(set_call(state, event, call), held_by="", held_for="")
+    state = not_held(set_call(state, event, call), "", event.step)
     if event.start_no >= state.next_start:
         state = replace(state, next_start=event.start_no + 1)
     if event.purpose == "undo":
@@ -290,6 +310,7 @@ def _forward_closed(state: State, event: e.ForwardClosed) -> State:
     )
     steps = {path: replace(step, due=None) for path, step in state.steps.items()}
     state = replace(state, scopes=put(state.scopes, event.step, scope), steps=steps)
+    state = not_held(state, *(path for path in state.held if path.startswith(f"{event.step}/") or not event.step))
     state = withdraw(state, lambda handoff: handoff.kind in ("step", "failure") or handoff.purpose == "find")
     handoffs = {name: replace(each, choices=_closed_choices(state, each)) for name, each in state.handoffs.items()}
     state = replace(state, handoffs=handoffs)
@@ -357,6 +378,7 @@ _READERS: Mapping[type[e.Event], Callable[[State, Any], State]] = {
     e.HandedOff: read_handed_off,
     e.HandOffAcknowledged: read_acknowledged,
     e.HandOffResolved: read_resolved,
+    e.RecordLocked: _record_locked,
     e.RecordHeld: _record_held,
     e.RecordReleased: _record_released,
 }

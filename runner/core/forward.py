@@ -94,13 +94,36 @@ def plan_of(bundle: Bundle, state: State, step: Step, now: int, *, is_closed: bo
         whole = known.input
     else:
         whole = action_input(bundle, action, step.with_, names, now)
+    records, lock = _records(bundle, state, step, names, now) if purpose == "do" else ((), ())
     return CallPlan(
         path=step.id, purpose=purpose, action_name=step.action, action=action, input=whole,
         retry=policy(action, step.retry, purpose), limit=step.timeout or action.timeout,
         owner=step.owner or state.owner, asks_by=_asks_by(action, step),
         find=_find_input(bundle, step, known, names, now), author_key=_author_key(bundle, step, names, now),
-        free_record=state.record if purpose == "do" else "", is_closed=is_closed,
+        records=records, lock=lock, is_closed=is_closed,
     )  # fmt: skip
+
+
+def _records(
+    bundle: Bundle, state: State, step: Step, names: Mapping[str, Json], now: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The records that must be free for this step, and those of them that it locks. The run's own is always among
+    them: another run that is broken may hold it."""
+    own = (state.record,) if state.record else ()
+    wanted = own if bundle.flow.one_at_a_time else ()
+    first = state.calls.get((step.id, "do", 0))
+    if step.lock is not None and (first is None or first.renew):
+        wanted = (*wanted, _locked(bundle, step, names, now))
+    lock = tuple(dict.fromkeys(record for record in wanted if record not in state.locks))
+    return tuple(dict.fromkeys((*own, *lock))), lock
+
+
+def _locked(bundle: Bundle, step: Step, names: Mapping[str, Json], now: int) -> str:
+    assert step.lock is not None
+    value = evaluate(step.lock.id, names, now=now, zone=bundle.zone)
+    if value is None or isinstance(value, bool | list | dict) or str(value).strip() == "":
+        raise EvaluationError(f"lock of step {step.id}: the id of the {step.lock.record} is empty")
+    return f"{step.lock.record}/{value}"
 
 
 def _author_key(bundle: Bundle, step: Step, names: Mapping[str, Json], now: int) -> str:

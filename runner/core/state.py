@@ -185,6 +185,16 @@ class Scope:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Held:
+    """Why a step may not go on for now. `why`: record (held until somebody has answered), lock (another run works on
+    it), flow, connection, limit. `by` is a run, or a person."""
+
+    why: str
+    name: str
+    by: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class State:
     """Everything a run's log says, as far as the next decision needs it."""
 
@@ -213,8 +223,9 @@ class State:
     stop: Failure | None = None
     stop_compensates: bool = False
     is_taken_over: bool = False
-    held_by: str = ""
-    held_for: str = ""
+    held: Mapping[str, Held] = field(default_factory=dict)
+    """What keeps steps from going on, by their paths ("" = the run itself)."""
+    locks: frozenset[str] = frozenset()
     holds_record: bool = False
     late: int = 0
     status: str = ""

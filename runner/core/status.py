@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from runner.core.state import Call, State
+from runner.core.state import Call, Held, State
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,9 +45,19 @@ def _status(state: State, *, has_timer: bool) -> str:
         return "needs_person"
     if state.root.closed:
         return "compensating"
-    if has_timer or state.held_for:
+    if has_timer or state.held:
         return "waiting"
     return "running" if state.seq > 1 else "queued"
+
+
+def waits_for(held: Held, flow: str = "", needs: str = "") -> str:
+    """What a step waits for, and for whom. Of the other run, if known: its `flow`, and who must act there."""
+    by = held.by if ":" in held.by else f"run {held.by}" + (f" ({flow})" if flow else "")
+    if held.why == "lock":
+        return f"waits for {held.name}, which {by} works on{f'; that one waits for {needs}' if needs else ''}"
+    if held.why == "record":
+        return f"waits for {held.name}, which {by} holds{f' until {needs} has answered' if needs else ''}"
+    return f"{held.why} held by {held.by or held.name}"
 
 
 def _dues(state: State) -> dict[str, int]:
@@ -68,8 +78,8 @@ def _waits(state: State, dues: dict[str, int], status: str) -> tuple[str, str]:
         return opened[0][0], "an answer"
     if status == "needs_person":
         return state.open_handoffs[0].step, state.open_handoffs[0].summary
-    if state.held_for:
-        return "", f"{state.held_for} held by {state.held_by}"
+    for path, held in state.held.items():
+        return path, waits_for(held)
     if dues:
         step = min(dues, key=lambda path: dues[path])
         return step, "a timer"

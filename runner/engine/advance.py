@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from runner.contract import Connector, Json, Request
@@ -10,12 +10,12 @@ from runner.core import events as e
 from runner.core.commands import Send
 from runner.core.decide import fail_request, settle
 from runner.core.fold import fold
-from runner.core.state import State
+from runner.core.state import Held, State
 from runner.core.status import standing_of
 from runner.engine.limits import Asker, Limits, Want
 from runner.errors import EvaluationError, RequestError, SettingsError
 from runner.language.bundle import Bundle
-from runner.store.facts import Append, EffectChange, HandOffChange, RunColumns
+from runner.store.facts import Append, EffectChange, HandOffChange, RecordIsHeld, RunColumns
 
 Connect = Callable[[str], Connector]
 """The connector of a connection, as the run's bundle pins it. Raises SettingsError."""
@@ -26,22 +26,28 @@ URGENT = frozenset({"undo", "undo_lookup", "lookup"})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Turn:
-    """What one turn records, and the calls whose intents are among it (to be performed after COMMIT)."""
+    """What one turn records, and the calls whose intents are among it (to be performed after COMMIT).
+
+    `records` must be free for it; `waits` are the records that others keep from it.
+    """
 
     before: State
     after: State
     events: tuple[e.Event, ...]
     intents: tuple[e.CallIntended, ...]
-    free_record: str = ""
+    records: tuple[str, ...] = ()
+    waits: tuple[str, ...] = ()
 
 
 def advance(
     bundle: Bundle, state: State, *, now: int, fence: int, connect: Connect,
-    reported: tuple[e.Event, ...] = (), slots: int = 64, admit: Admit | None = None,
+    reported: tuple[e.Event, ...] = (), slots: int = 64, kept: Mapping[str, RecordIsHeld] | None = None,
+    admit: Admit | None = None,
 ) -> Turn:  # fmt: skip
     """Folds what is reported, decides until nothing is left to record, prepares at most `slots` calls.
 
-    A request that cannot be built is the failure of its step, and is decided about in the same turn.
+    A request that cannot be built is the failure of its step, and is decided about in the same turn; so is a record
+    that would be waited for in a circle. `kept` are the records that others keep from this run: what needs one waits.
     """
     before = state
     events: list[e.Event] = []
@@ -51,10 +57,12 @@ def advance(
     while True:
         state, facts, sends = settle(bundle, state, now)
         events.extend(facts)
-        sends = sends[:slots] if admit is None else admit(state, sends[:slots])
+        waiting = [(send, why) for send in sends if (why := _why_kept(send, kept or {})) is not None]
+        going = tuple(send for send in sends if not waiting or _why_kept(send, kept or {}) is None)[:slots]
+        going = going if admit is None else admit(state, going)
         intents: list[e.CallIntended] = []
-        failed: e.Event | None = None
-        for send in sends:
+        failed = next((_deadlocked(send, why, now) for send, why in waiting if why.circle), None)
+        for send in going if failed is None else ():
             made = _intend(bundle, state, send, now=now, fence=fence, connect=connect)
             if not isinstance(made, e.CallIntended):
                 failed = made
@@ -64,11 +72,38 @@ def advance(
             break
         state = fold(state, failed)
         events.append(failed)
-    free_record = next((send.free_record for send in sends if send.free_record), "") if intents else ""
-    for intent in intents:
-        state = fold(state, intent)
-        events.append(intent)
-    return Turn(before=before, after=state, events=tuple(events), intents=tuple(intents), free_record=free_record)
+    for event in (*_waits(state, waiting, now), *_locks(going, now), *intents):
+        state = fold(state, event)
+        events.append(event)
+    return Turn(
+        before=before, after=state, events=tuple(events), intents=tuple(intents),
+        records=tuple(dict.fromkeys(record for send in going for record in send.records)),
+        waits=tuple(dict.fromkeys(why.record for _, why in waiting)),
+    )  # fmt: skip
+
+
+def _why_kept(send: Send, kept: Mapping[str, RecordIsHeld]) -> RecordIsHeld | None:
+    return next((kept[record] for record in send.records if record in kept), None)
+
+
+def _deadlocked(send: Send, why: RecordIsHeld, now: int) -> e.Event:
+    links = "; ".join(f"run {run} waits for {record}, which run {other} works on" for run, record, other in why.circle)
+    return e.StepFailed(at=now, step=send.step, kind="deadlock", summary=f"They wait for each other: {links}.")
+
+
+def _waits(state: State, waiting: Sequence[tuple[Send, RecordIsHeld]], now: int) -> list[e.Event]:
+    """What is new about who keeps which step."""
+    new = {
+        send.step: why
+        for send, why in waiting
+        if state.held.get(send.step) != Held(why=why.why, name=why.record, by=why.by_run)
+    }
+    return [e.RunHeld(at=now, step=step, why=why.why, name=why.record, by_run=why.by_run) for step, why in new.items()]
+
+
+def _locks(going: Sequence[Send], now: int) -> list[e.Event]:
+    steps = {record: send.step for send in reversed(going) for record in send.lock}
+    return [e.RecordLocked(at=now, step=step, record=record) for record, step in steps.items()]
 
 
 def admit_within(limits: Limits) -> Admit:
@@ -111,7 +146,9 @@ def append_of(turn: Turn, *, fence: int, previous_hash: str, told: State, column
     return Append(
         run=turn.after.run, seq=turn.before.seq, fence=fence, events=turn.events, columns=columns,
         previous_hash=previous_hash, effects=_effect_changes(told, turn.after),
-        handoffs=_handoff_changes(told, turn.after), free_record=turn.free_record,
+        handoffs=_handoff_changes(told, turn.after), records=turn.records, since=turn.after.started_at,
+        waits=turn.waits if turn.before.held or turn.after.held else None,
+        frees=tuple(turn.after.locks) if turn.after.has_ended else (),
     )  # fmt: skip
 
 

@@ -27,8 +27,8 @@ class Outside(Protocol):
 class Driven:
     """A run that is driven.
 
-    `columns` and `told` are what the tables beside the log were last written for; None and an empty state where that is
-    not known, because reports may have come in between. `woken` is set when something was reported meanwhile.
+    `columns`, `waits` and `told` are what the tables beside the log were last written for; None and an empty state
+    where that is not known, because reports may have come in between. `woken` is set when something was reported.
     """
 
     run: str
@@ -37,5 +37,6 @@ class Driven:
     end: LogEnd
     woken: asyncio.Event
     columns: RunColumns | None = None
+    waits: tuple[str, ...] | None = None
     told: State = field(default_factory=State)
     calls: dict[asyncio.Task[Outcome], e.CallIntended] = field(default_factory=dict)

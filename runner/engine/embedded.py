@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -224,7 +224,7 @@ class Embedded:
         """The state as the log has it now."""
         fresh = self._read(driven.run)
         driven.state, driven.end, driven.bundle = fresh.state, fresh.end, fresh.bundle
-        driven.columns, driven.told = None, State()
+        driven.columns, driven.waits, driven.told = None, None, State()
 
     def _now(self, state: State) -> int:
         return max(self._clock.now(), state.at)
@@ -265,54 +265,61 @@ class Embedded:
     async def _turn(self, driven: Driven, reported: tuple[e.Event, ...]) -> Turn:
         """Decides and commits; what was reported is never lost, whatever becomes of the decision.
 
-        Where another run holds the record, what needs no call is recorded, and that it is held.
+        What needs a record that others keep from this run waits; the rest goes on.
         """
-        held: RecordIsHeld | None = None
+        names = {held.name for held in driven.state.held.values()}
+        kept = {name: why for name in names if (why := self._store.keeper(name, driven.run)) is not None}
         while True:
             try:
-                turn = self._decide(driven, reported, held)
+                turn = self._decide(driven, reported, kept)
             except Exception:
                 await self._report(driven, reported)
                 raise
             columns = columns_of(turn.after, self.limits.waits_for(driven.run))
-            if not turn.events and columns == driven.columns:
+            waits = turn.waits if turn.before.held or turn.after.held else None
+            if not turn.events and columns == driven.columns and waits == driven.waits:
                 return turn
             try:
                 driven.end = await self._store.append(
                     append_of(turn, fence=self._fence, previous_hash=driven.end.hash, told=driven.told, columns=columns)
                 )
             except (SequenceConflict, StoreUnwritable, RecordIsHeld) as refused:
-                held = refused if isinstance(refused, RecordIsHeld) else held
+                if isinstance(refused, RecordIsHeld):
+                    kept[refused.record] = refused
                 await self._begin_again(driven, turn, reported, refused)
                 reported = ()
                 continue
-            driven.state, driven.columns, driven.told = turn.after, columns, turn.after
+            driven.state, driven.columns, driven.waits, driven.told = turn.after, columns, waits, turn.after
             self._tell(driven.run, turn)
             self._set_alarm(columns.wake_at)
-            if held is not None and not self._store.holder(held.record):
-                self.wake(driven.run)  # released before it was known that this run waits for it
+            self._pass_on(turn)
             return turn
 
-    def _decide(self, driven: Driven, reported: tuple[e.Event, ...], held: RecordIsHeld | None) -> Turn:
-        turn = advance(
+    def _decide(self, driven: Driven, reported: tuple[e.Event, ...], kept: Mapping[str, RecordIsHeld]) -> Turn:
+        return advance(
             driven.bundle, driven.state, now=self._now(driven.state), fence=self._fence, reported=reported,
-            connect=lambda name: self._outside.connector(driven.bundle, name),
-            slots=0 if self._is_stopping or held is not None else self._workers,
+            connect=lambda name: self._outside.connector(driven.bundle, name), kept=kept,
+            slots=0 if self._is_stopping else self._workers,
             admit=None if self.limits.is_idle else admit_within(self.limits),
         )  # fmt: skip
-        if held is None or turn.after.held_by == held.by_run:
-            return turn
-        event = e.RunHeld(at=turn.after.at, why="record", name=held.record, by_run=held.by_run)
-        after = fold(turn.after, event)
-        return Turn(before=turn.before, after=after, events=(*turn.events, event), intents=())
 
     def _tell(self, run: str, turn: Turn) -> None:
         for observer in self.observers:
             observer(run, turn.events, turn.after)
-        for event in turn.events:
-            if isinstance(event, e.RecordReleased):
-                for waiting in self._store.waiting_on_record(event.record):
-                    self.wake(waiting)
+
+    def _pass_on(self, turn: Turn) -> None:
+        """Wakes whoever is next in line for the records that this run has let go of, or has stood in line for."""
+        let_go = {event.record for event in turn.events if isinstance(event, e.RecordReleased)}
+        let_go.update(held.name for state in (turn.before, turn.after) for held in state.held.values())
+        if turn.after.has_ended:
+            let_go |= turn.after.locks
+        for record in sorted(let_go):
+            self.wake_next(record)
+
+    def wake_next(self, record: str) -> None:
+        """A record may be free: the first in line for it is woken."""
+        if run := self._store.next_in_line(record):
+            self.wake(run)
 
     async def _begin_again(
         self, driven: Driven, turn: Turn, reported: tuple[e.Event, ...], refused: StoreError | RecordIsHeld

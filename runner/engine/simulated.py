@@ -23,7 +23,7 @@ from runner.engine.advance import Turn, advance, frozen_request
 from runner.engine.perform import outcome_event, taken_over
 from runner.errors import SequenceConflict
 from runner.language.bundle import Bundle
-from runner.store.facts import AlreadyReported
+from runner.store.facts import AlreadyReported, RecordIsHeld
 
 Fate = Literal["kept", "error_kept", "error_lost", "crash_kept", "crash_lost"]
 """What becomes of a commit: it is kept; it raises, and is kept or lost; the process dies after it, or before."""
@@ -255,10 +255,7 @@ class Simulation:
     def _drive(self) -> None:
         """Turn after turn, until one has nothing to record."""
         while True:
-            self._held_until = None
             turn = self._decide(self.weather.slots())
-            if turn.free_record and self._is_held(turn):
-                return
             if not turn.events:
                 return
             if self._commit(turn):
@@ -266,10 +263,20 @@ class Simulation:
             self._listen()
 
     def _decide(self, slots: int) -> Turn:
-        return advance(
-            self.bundle, self._state, now=max(self.clock.at, self._state.at), fence=self.log.fence,
-            reported=tuple(self._arrived), connect=self.outside.connect, slots=slots,
-        )  # fmt: skip
+        """The next turn. What needs a record that another run keeps waits until that one lets go of it."""
+        self._held_until = None
+        kept: dict[str, RecordIsHeld] = {}
+        while True:
+            turn = advance(
+                self.bundle, self._state, now=max(self.clock.at, self._state.at), fence=self.log.fence,
+                reported=tuple(self._arrived), connect=self.outside.connect, slots=slots, kept=kept,
+            )  # fmt: skip
+            found = [(name, self.weather.holder(name, self.clock.at)) for name in turn.records]
+            refused = {name: holder for name, holder in found if holder is not None}
+            if not refused:
+                return turn
+            kept |= {name: RecordIsHeld(name, by_run) for name, (by_run, _) in refused.items()}
+            self._held_until = min(until for _, until in refused.values())
 
     def _commit(self, turn: Turn) -> bool:
         """Commits a turn. True when the engine knows that it stands, so that its calls may leave."""
@@ -308,20 +315,6 @@ class Simulation:
             self._flying.append(Flight(intent=intent, outcome=answer.outcome, at=self.clock.at + answer.after))
         if turn.intents and self.weather.crash_after_send():
             self._restart()
-
-    def _is_held(self, turn: Turn) -> bool:
-        """Another run holds the record: what needs no call is recorded, and the run rests until it is released."""
-        holder = self.weather.holder(turn.free_record, self.clock.at)
-        if holder is None:
-            return False
-        by_run, self._held_until = holder
-        rest = self._decide(0)
-        if rest.after.held_by != by_run:
-            held = e.RunHeld(at=rest.after.at, why="record", name=turn.free_record, by_run=by_run)
-            rest = Turn(before=rest.before, after=fold(rest.after, held), events=(*rest.events, held), intents=())
-        if rest.events:
-            self._commit(rest)
-        return True
 
     def _restart(self, after: int = DOWNTIME) -> None:
         """A new engine: the fence grows, and what an older one left open has an unknown outcome."""

@@ -103,8 +103,8 @@ SITUATIONS: Mapping[str, Situation] = {
     "waiting": _goes("waits for a time", "waits for a time (step {step})"),
     "retrying": _goes("waits to try again", "tries step {step} again by itself"),
     "held": _goes(
-        "held: another run has its record", "waits for run {holder}, which holds its record",
-        "see what that run waits for: `amends runs show {holder}`",
+        "held: another run has its record", "{waits}",
+        "see for whom: `amends runs show {run}`",
     ),
     "paused": Situation(
         shown="paused", is_so="is paused", way_out=_RESUME, already=_PAUSED,
@@ -202,7 +202,7 @@ def _on_its_way(state: State) -> str:
         return "retrying"
     if standing_of(state).wake_at is not None:
         return "waiting"
-    if state.held_by:
+    if state.held:
         return "held"
     return "queued" if state.seq <= 1 else "between"
 
@@ -226,7 +226,8 @@ def sentence(state: State, action: str) -> tuple[Answer, str]:
         said = f"{{is_so}}{why}; {situation.way_out}"
     standing = standing_of(state)
     words = {
-        "run": state.run, "step": standing.at_step, "status": standing.status, "holder": state.held_by,
+        "run": state.run, "step": standing.at_step, "status": standing.status,
+        "waits": standing.waiting_for,
         "continues": state.continues,
     }  # fmt: skip
     return answer, f"run {state.run} " + said.format(is_so=situation.is_so.format(**words), **words)

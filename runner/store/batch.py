@@ -19,16 +19,17 @@ from runner.core.events import (
     QuarantineDiscarded,
     QuarantineReleased,
     RecordHeld,
+    RecordLocked,
     RecordQuarantined,
     RecordReleased,
-    RunHeld,
     RunMoved,
 )
 from runner.errors import NotFound
 from runner.store.facts import EffectChange, HandOffChange, LogEnd, RunColumns
 from runner.store.log import SITE, Entry, chained
+from runner.store.record_locks import Use, read_uses
 from runner.store.statements import INDEXED, Rows, Statements, Values
-from runner.store.tables import holds, runs
+from runner.store.tables import runs
 
 
 class Moved(Exception):
@@ -44,14 +45,13 @@ class Head:
     hash: str
     record: str
     indexed: Values
-    """What the table has in the columns that stand in indexes; the last is `held_on`."""
+    """What the table has in the columns that stand in indexes."""
     seq: int = 0
-    held_on: str = ""
     columns: RunColumns | None = None
     dirty: bool = False
 
     def __post_init__(self) -> None:
-        self.seq, self.held_on = self.was, self.indexed[3]
+        self.seq = self.was
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,11 +71,6 @@ class Site:
 _HEADS = select(*(runs.c[name] for name in ("run_id", "seq", "head", "record", *INDEXED))).where(
     runs.c.run_id.in_(bindparam("ids", expanding=True))
 )
-_HOLDERS = (
-    select(holds.c.record, holds.c.run_id)
-    .where(holds.c.record.in_(bindparam("names", expanding=True)))
-    .order_by(holds.c.record, holds.c.at, holds.c.run_id)
-)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -91,7 +86,7 @@ class Batch:
     site: Site
     now: int
     heads: dict[str, Head] = field(default_factory=dict)
-    holders: dict[str, list[str]] = field(default_factory=dict)
+    uses: dict[str, Use] = field(default_factory=dict)
     starting: set[tuple[str, ...]] = field(default_factory=set)
     log_rows: list[Values] = field(default_factory=list)
     run_rows: list[Values] = field(default_factory=list)
@@ -104,7 +99,7 @@ class Batch:
     # -- reading --
 
     def load(self, ids: Iterable[str], names: Iterable[str], known: Mapping[str, Head]) -> None:
-        """Learns where these runs stand (from `known`, else the table) and who holds these records."""
+        """Learns where these runs stand (from `known`, else the table) and who uses these records."""
         wanted: list[str] = []
         for run in ids:
             head = known.get(run)
@@ -115,11 +110,7 @@ class Batch:
         if wanted:
             for run, seq, link, record, *indexed in self.connection.execute(_HEADS, {"ids": wanted}):
                 self.heads[run] = Head(run=run, was=seq, hash=link, record=record, indexed=tuple(indexed))
-        records = list(dict.fromkeys(names))
-        if records:
-            self.holders.update((name, []) for name in records)
-            for record, run in self.connection.execute(_HOLDERS, {"names": records}):
-                self.holders[record].append(run)
+        self.uses |= read_uses(self.connection, dict.fromkeys(names))
 
     def head(self, run: str) -> Head:
         """Where a run stands. Raises NotFound."""
@@ -159,8 +150,6 @@ class Batch:
         """What the runs table will say of the run."""
         head.columns = columns
         head.dirty = True
-        if columns.ended_at is not None:
-            head.held_on = ""
 
     def set_effects(self, run: str, changes: Iterable[EffectChange]) -> None:
         """Rows of the effects table."""
@@ -175,8 +164,27 @@ class Batch:
             begun = (run, it.handoff, it.step, it.kind, it.owner, it.status, it.opened_at, it.summary, choices)
             self.handoff_rows[run, it.handoff] = (*begun, it.resolved_by, it.choice)
 
+    def set_waits(self, run: str, records: Iterable[str], since: int) -> None:
+        """The run stands in line for exactly these records."""
+        self.others.append((self.words.leave, (run,)))
+        for use in self.uses.values():
+            use.line.pop(run, None)
+        for record in records:
+            self.others.append((self.words.waits, (record, run, since)))
+            self.use(record).line[run] = since
+
+    def free_locks(self, run: str, records: Iterable[str]) -> None:
+        """A run that ends gives its records back."""
+        self.others.append((self.words.unlock, (run,)))
+        for record in records:
+            self.use(record).lock = ""
+
+    def use(self, record: str) -> Use:
+        """Who uses a record that was asked for in `load`."""
+        return self.uses.setdefault(record, Use(record=record))
+
     def set_lists(self, head: Head, event: Event) -> None:
-        """What an event means for the lists of held and quarantined records."""
+        """What an event means for the lists of held, locked and quarantined records."""
         listed = _LISTED.get(type(event))
         if listed is not None:
             listed(self, head, event)
@@ -224,7 +232,7 @@ class Batch:
                 light.append(row + place)
             else:
                 row += (told.phase, told.waiting_for, told.at_step, told.needs, told.summary, seq)
-                indexed = (told.status, told.wake_at, told.ended_at, head.held_on)
+                indexed = (told.status, told.wake_at, told.ended_at)
                 if indexed == head.indexed:
                     middle.append(row + place)
                 else:
@@ -256,14 +264,20 @@ def set_aside(run: str, record: str, step: str, reason: str, at: int, content: s
 
 def _hold(batch: Batch, head: Head, event: RecordHeld) -> None:
     batch.others.append((batch.words.holds, (event.record, head.run, event.handoff, event.at)))
-    holders = batch.holders.setdefault(event.record, [])
-    if head.run not in holders:
-        holders.append(head.run)
+    use = batch.use(event.record)
+    if head.run not in use.holds:
+        use.holds.append(head.run)
 
 
 def _release(batch: Batch, head: Head, event: RecordReleased) -> None:
     batch.others.append((batch.words.free, (event.record, head.run)))
-    batch.holders[event.record] = [other for other in batch.holders.get(event.record, []) if other != head.run]
+    use = batch.use(event.record)
+    use.holds = [other for other in use.holds if other != head.run]
+
+
+def _lock(batch: Batch, head: Head, event: RecordLocked) -> None:
+    batch.others.append((batch.words.locks, (event.record, head.run, event.at)))
+    batch.use(event.record).lock = head.run
 
 
 def _set_aside(batch: Batch, head: Head, event: RecordQuarantined) -> None:
@@ -277,11 +291,6 @@ def _answer(batch: Batch, head: Head, event: QuarantineReleased | QuarantineDisc
     batch.others.append((batch.words.answer, values))
 
 
-def _note_waiting(_batch: Batch, head: Head, event: RunHeld) -> None:
-    if event.why == "record":
-        head.held_on = event.name or head.record
-
-
 def _move(batch: Batch, head: Head, event: RunMoved) -> None:
     batch.others.append((batch.words.move, (event.bundle, head.run)))
 
@@ -289,17 +298,17 @@ def _move(batch: Batch, head: Head, event: RunMoved) -> None:
 _LISTED: dict[type[Event], Callable[[Batch, Head, Any], None]] = {
     RecordHeld: _hold,
     RecordReleased: _release,
+    RecordLocked: _lock,
     RecordQuarantined: _set_aside,
     QuarantineReleased: _answer,
     QuarantineDiscarded: _answer,
-    RunHeld: _note_waiting,
     RunMoved: _move,
 }
 
 
 def records_of(events: Sequence[Event]) -> tuple[str, ...]:
-    """The records that these events hold or release."""
+    """The records that these events hold, lock or release."""
     return tuple(event.record for event in events if isinstance(event, _HOLDING))
 
 
-_HOLDING = (RecordHeld, RecordReleased)
+_HOLDING = (RecordHeld, RecordReleased, RecordLocked)

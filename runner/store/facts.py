@@ -28,12 +28,21 @@ class AlreadyReported(StoreError):
 
 
 class RecordIsHeld(NotPossible):
-    """Another run holds the record. `by_run` is its id."""
+    """Another keeps the record from a run: `by_run`, a run's id or a person. `why`: record (held until somebody has
+    answered) or lock (that run works on it, or comes first). `circle`: to wait would be for ever, because each of
+    these runs waits for a record that the next one works on: (run, record, next run).
+    """
 
-    def __init__(self, record: str, by_run: str) -> None:
-        super().__init__(f"{record} is held by run {by_run}, which waits for a person")
+    def __init__(
+        self, record: str, by_run: str, why: str = "record", circle: tuple[tuple[str, str, str], ...] = ()
+    ) -> None:
+        does = "is locked by" if why == "lock" else "is held by"
+        waits = ", which waits for a person" if why == "record" and ":" not in by_run else ""
+        super().__init__(f"{record} {does} {by_run if ':' in by_run else f'run {by_run}'}{waits}")
         self.record = record
         self.by_run = by_run
+        self.why = why
+        self.circle = circle
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,10 +94,12 @@ class Append:
     """Decisions of the run's one decider (and outcomes it brings itself), in order.
 
     Refused with SequenceConflict unless the run stands at `seq` and `fence` is the engine's current fence; refused with
-    RecordIsHeld if `free_record` is held by another run. `events` may be empty (columns alone change).
-    RecordHeld / RecordReleased events among `events` write and delete rows of the holds table in the same transaction;
-    RecordQuarantined writes the quarantine list, RunMoved the run's bundle. `previous_hash` is the chain's end the
-    caller knows (from `LogEnd`).
+    RecordIsHeld if another keeps one of `records` from it, or where `waits` closes a circle. `events` may be empty
+    (columns alone change). RecordHeld / RecordReleased events among `events` write and delete rows of the holds table
+    in the same transaction, RecordLocked writes the locks table, RecordQuarantined the quarantine list, RunMoved the
+    run's bundle. `frees` are the locks of a run that ends. `waits` are the records that the run stands in line for by
+    now, None as before; its place there is when it began (`since`). `previous_hash` is the chain's end the caller knows
+    (from `LogEnd`).
     """
 
     run: str
@@ -99,7 +110,10 @@ class Append:
     previous_hash: str
     effects: tuple[EffectChange, ...] = ()
     handoffs: tuple[HandOffChange, ...] = ()
-    free_record: str = ""
+    records: tuple[str, ...] = ()
+    frees: tuple[str, ...] = ()
+    waits: tuple[str, ...] | None = None
+    since: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -349,11 +363,11 @@ class Store(Protocol):
     def next_due(self) -> int | None:
         """The earliest wake_at of an open run."""
 
-    def waiting_on_record(self, record: str) -> Sequence[str]:
-        """Open runs that work on this record and are held by it."""
+    def next_in_line(self, record: str) -> str:
+        """The run that waits for this record and may have it now: the first that began of those in line; or empty."""
 
-    def holder(self, record: str) -> str:
-        """The run that holds the record, or empty."""
+    def keeper(self, record: str, run: str) -> RecordIsHeld | None:
+        """Who keeps the record from this run (empty: from any), and why."""
 
     def site_holds(self) -> Mapping[str, str]:
         """`connection:crm` / `flow:signup` -> who holds it."""

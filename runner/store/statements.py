@@ -18,6 +18,7 @@ from runner.store.tables import (
     effects,
     handoffs,
     holds,
+    locks,
     log,
     meta,
     quarantine,
@@ -25,6 +26,7 @@ from runner.store.tables import (
     runs,
     site_holds,
     texts,
+    waits,
 )
 
 Values = tuple[Any, ...]
@@ -33,7 +35,7 @@ MOST = 128
 
 _MOVED = ("seq", "head", "updated_at", "commit_no")
 _TOLD = ("phase", "waiting_for", "at_step", "needs", "summary", "decided")
-INDEXED = ("status", "wake_at", "ended_at", "held_on")
+INDEXED = ("status", "wake_at", "ended_at")
 """Columns of a run that stand in indexes: written only when one of them changes."""
 
 
@@ -79,7 +81,10 @@ class Statements:
         self.receipts, self.texts = self._insert(receipts, "keep"), self._insert(texts, "keep")
         self.bundles, self.holds = self._insert(bundles, "keep"), self._insert(holds, "keep")
         self.quarantine, self.site_holds = self._insert(quarantine, "change"), self._insert(site_holds, "change")
+        self.locks, self.waits = self._insert(locks), self._insert(waits)
         self.free = self._text(delete(holds).where(*_equal(holds, "record", "run_id")))
+        self.unlock = self._text(delete(locks).where(*_equal(locks, "run_id")))
+        self.leave = self._text(delete(waits).where(*_equal(waits, "run_id")))
         self.free_site = self._text(delete(site_holds).where(*_equal(site_holds, "name")))
         self.move = self._text(update(runs).values(bundle=bindparam("bundle")).where(*_equal(runs, "run_id")))
         answered = ("status", "answered_by", "answered_at")

@@ -68,7 +68,7 @@ runs = _table(
     *_words("head", "status", "phase"),
     *_numbers("started_at", "updated_at"),
     *_maybe(BigInteger, "ended_at", "wake_at"),
-    *_words("waiting_for", "at_step", "needs", "summary", "held_on"),
+    *_words("waiting_for", "at_step", "needs", "summary"),
     *_numbers("decided", "commit_no"),
     _index("ix_runs_key", "flow mode run_key rerun", unique=True),
     _index("ix_runs_newest", "started_at run_id"),
@@ -77,7 +77,6 @@ runs = _table(
     _index("ix_runs_status", "status started_at run_id"),
     _index("ix_runs_flow_status", "flow status started_at run_id"),
     _index("ix_runs_record", "record started_at run_id", "record <> ''"),
-    _index("ix_runs_held_on", "held_on", "held_on <> ''"),
     _index("ix_runs_open", "started_at run_id", "ended_at IS NULL"),
     _index("ix_runs_due", "wake_at", "wake_at IS NOT NULL"),
 )
@@ -143,6 +142,10 @@ quarantine = _table(
 )
 
 locks = _table("locks", "record", *_words("record"), _of_run(), *_numbers("at"), _index("ix_locks_run", "run_id"))
+
+waits = _table(
+    "waits", "record run_id", *_words("record"), _of_run(), *_numbers("at"), _index("ix_waits_run", "run_id")
+)
 
 awaited = _table(
     "awaited",

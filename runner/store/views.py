@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, Table, and_, exists, func, or_, select, union
+from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, Table, and_, exists, func, or_, select
 from sqlalchemy.exc import DBAPIError
 
 from runner.clock import MINUTE
 from runner.contract import Json
 from runner.core.events import RunMoved
+from runner.core.state import Held
+from runner.core.status import waits_for
 from runner.errors import NotFound, StoreCorrupt
 from runner.store.artifacts import Artifacts
 from runner.store.facts import (
@@ -24,17 +26,18 @@ from runner.store.facts import (
     LogEnd,
     LogRow,
     QuarantineView,
+    RecordIsHeld,
     RunFilter,
     RunView,
     VersionView,
 )
 from runner.store.log import SITE, StoredRow, decode, elsewhere, read_apart
+from runner.store.record_locks import read_uses
 from runner.store.sqlite import SqliteFile
 from runner.store.tables import (
     bundles,
     effects,
     handoffs,
-    holds,
     log,
     meta,
     quarantine,
@@ -42,6 +45,7 @@ from runner.store.tables import (
     site_holds,
     texts,
     version,
+    waits,
 )
 
 SETTLES = MINUTE
@@ -166,7 +170,8 @@ class Views:
             raise NotFound(f"{run} is the beginning of several runs ({names}, …); give more of it")
         if not found:
             raise NotFound(f"there is no run {run}")
-        return RunView(**found[0]._mapping)
+        with self._read() as connection:
+            return _told(connection, [RunView(**found[0]._mapping)])[0]
 
     def run_of_key(self, flow: str, mode: str, run_key: str) -> tuple[RunView, str] | None:
         same = (runs.c.flow == flow, runs.c.mode == mode, runs.c.run_key == run_key)
@@ -191,7 +196,7 @@ class Views:
                     for row in connection.execute(narrowed.where(runs.c.status == status))
                 ]
                 found.sort(key=lambda row: (row.started_at, row.run), reverse=True)
-        return [RunView(**row._mapping) for row in found[: wanted.limit]]
+            return _told(connection, [RunView(**row._mapping) for row in found[: wanted.limit]])
 
     def counts(self) -> Mapping[str, int]:
         rows = self._rows(select(runs.c.status, func.count().label("runs")).group_by(runs.c.status))
@@ -215,22 +220,18 @@ class Views:
         asked = select(runs.c.wake_at).where(_OPEN, runs.c.wake_at.is_not(None)).order_by(runs.c.wake_at).limit(1)
         return next((row.wake_at for row in self._rows(asked)), None)
 
-    def waiting_on_record(self, record: str) -> Sequence[str]:
-        """Open runs that were stopped at this record, or stand waiting and work on it; not those that hold it."""
-        if not record:
-            return []
-        holder = select(holds.c.run_id).where(holds.c.record == record)
-        named = select(runs.c.run_id, runs.c.started_at).where(_OPEN, runs.c.run_id.not_in(holder))
-        # Two questions in one, each with an index; the empty text is ruled out because those indexes leave it out.
-        stopped = named.where(runs.c.held_on == record, runs.c.held_on != "")
-        waiting = named.where(runs.c.record == record, runs.c.record != "", runs.c.status.in_(("queued", "waiting")))
-        both = union(stopped, waiting).subquery("both")
-        return self._ids(select(both.c.run_id).order_by(both.c.started_at, both.c.run_id))
+    def next_in_line(self, record: str) -> str:
+        with self._read() as connection:
+            return read_uses(connection, (record,))[record].next_in_line()
+
+    def keeper(self, record: str, run: str) -> RecordIsHeld | None:
+        with self._read() as connection:
+            return read_uses(connection, (record,))[record].keeper(run)
 
     def holder(self, record: str) -> str:
-        """The run that holds the record (the first one, if several do), or empty."""
-        with self._read() as connection:
-            return _holder(connection, record)
+        """The run or the person that keeps the record from others, or empty."""
+        kept = self.keeper(record, "")
+        return kept.by_run if kept is not None else ""
 
     # -- lists beside the runs --
 
@@ -290,7 +291,7 @@ class Views:
         """
         handed = exists().where(handoffs.c.run_id == runs.c.run_id, handoffs.c.status != "resolved")
         asked = (
-            select(runs.c.run_id, runs.c.waiting_for, runs.c.held_on)
+            select(runs.c.run_id, runs.c.waiting_for)
             .where(
                 _OPEN,
                 runs.c.wake_at.is_(None),
@@ -305,8 +306,7 @@ class Views:
             return [
                 row.run_id
                 for row in connection.execute(asked).all()
-                if not _call_is_open(connection, row.run_id)
-                and (not row.waiting_for or (row.held_on != "" and not _holder(connection, row.held_on)))
+                if not _call_is_open(connection, row.run_id) and not _is_kept(connection, row.run_id, row.waiting_for)
             ]
 
 
@@ -341,9 +341,33 @@ def log_end(connection: Connection, run: str) -> LogEnd:
     return LogEnd(seq=found.seq, hash=found.head)
 
 
-def _holder(connection: Connection, record: str) -> str:
-    asked = select(holds.c.run_id).where(holds.c.record == record).order_by(holds.c.at, holds.c.run_id).limit(1)
-    return connection.execute(asked).scalar() or ""
+def _is_kept(connection: Connection, run: str, waiting_for: str) -> bool:
+    """It waits for something: in a line, for records that all are kept from it; or else for what the column says."""
+    records = list(connection.execute(select(waits.c.record).where(waits.c.run_id == run)).scalars())
+    if not records:
+        return bool(waiting_for)
+    return all(use.keeper(run) is not None for use in read_uses(connection, records).values())
+
+
+def _told(connection: Connection, views: list[RunView]) -> list[RunView]:
+    """What runs in a line wait for as it is now: the log says who kept the record when each began to wait."""
+    waiting = [view.run for view in views if view.status == "waiting" and view.waiting_for]
+    if not waiting:
+        return views
+    records = {
+        row.run_id: row.record
+        for row in connection.execute(select(waits).where(waits.c.run_id.in_(waiting)).order_by(waits.c.record.desc()))
+    }
+    uses = read_uses(connection, dict.fromkeys(records.values()))
+    kept = {run: why for run, record in records.items() if (why := uses[record].keeper(run)) is not None}
+    named = {why.by_run for why in kept.values()}
+    asked = select(runs.c.run_id, runs.c.flow, runs.c.needs).where(runs.c.run_id.in_(named))
+    others = {row.run_id: (row.flow, row.needs) for row in connection.execute(asked)}
+    told = {
+        run: waits_for(Held(why=why.why, name=why.record, by=why.by_run), *others.get(why.by_run, ("", "")))
+        for run, why in kept.items()
+    }
+    return [replace(view, waiting_for=told.get(view.run, view.waiting_for)) for view in views]
 
 
 def _call_is_open(connection: Connection, run: str) -> bool:

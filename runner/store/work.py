@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from sqlalchemy import update
 
@@ -22,13 +22,17 @@ from runner.core.events import (
     Event,
     FlowHeld,
     FlowReleased,
+    HoldLifted,
+    HoldPlaced,
     PersonalDataErased,
+    RecordLocked,
     SiteEvent,
 )
 from runner.errors import AmendsError, RunKeyConflict, SequenceConflict, StoreError
 from runner.store.batch import Batch, Head, records_of
 from runner.store.facts import AlreadyReported, Append, LogEnd, NewRun, OwnOperation, RecordIsHeld, RunColumns, Started
 from runner.store.log import Entry, encode, first_hash
+from runner.store.record_locks import find_circle, read_uses
 from runner.store.records import carry_out
 from runner.store.tables import log
 
@@ -38,7 +42,7 @@ T = TypeVar("T")
 class Work(Generic[T]):
     """One write. `T` is its answer."""
 
-    reads_first: ClassVar[bool] = False
+    reads_first: bool = False
     """Whether `plan` asks the tables, so that what the batch holds must be written before."""
 
     run: str = ""
@@ -62,10 +66,11 @@ class AppendWork(Work[LogEnd]):
         self.run = append.run
         self.append = append
         self.entries = entries
+        self.reads_first = bool(append.waits)
 
     def records(self) -> tuple[str, ...]:
-        free = self.append.free_record
-        return (*records_of(self.append.events), free) if free else records_of(self.append.events)
+        append = self.append
+        return (*records_of(append.events), *append.records, *append.frees, *(append.waits or ()))
 
     def plan(self, batch: Batch) -> LogEnd:
         append, run = self.append, self.run
@@ -76,16 +81,29 @@ class AppendWork(Work[LogEnd]):
         head = batch.head(run)
         if head.seq != append.seq or (append.events and append.previous_hash != head.hash):
             raise SequenceConflict(f"run {run} stands at entry {head.seq}, not {append.seq} as it was decided on")
-        for holder in batch.holders.get(append.free_record, ()) if append.free_record else ():
-            if holder != run:
-                raise RecordIsHeld(append.free_record, holder)
+        for record in append.records:
+            if (kept := batch.use(record).keeper(run, append.since)) is not None:
+                raise kept
+        if append.waits:
+            circle = find_circle(batch.connection, run, append.waits, locked_by(append))
+            if circle:
+                raise RecordIsHeld(circle[0][1], circle[0][2], "lock", circle)
         end = batch.add(head, self.entries)
         for event in append.events:
             batch.set_lists(head, event)
+        if append.waits is not None:
+            batch.set_waits(run, append.waits, append.since)
+        if append.frees:
+            batch.free_locks(run, append.frees)
         batch.set_columns(head, append.columns)
         batch.set_effects(run, append.effects)
         batch.set_handoffs(run, append.handoffs)
         return end
+
+
+def locked_by(append: Append) -> tuple[str, ...]:
+    """The records that a turn locks."""
+    return tuple(event.record for event in append.events if isinstance(event, RecordLocked))
 
 
 class ReportWork(Work[LogEnd]):
@@ -169,6 +187,9 @@ class SiteWork(Work[None]):
     entry: Entry
     go_on: bool = False
 
+    def records(self) -> tuple[str, ...]:
+        return (self.event.name,) if isinstance(self.event, HoldPlaced | HoldLifted) else ()
+
     def plan(self, batch: Batch) -> None:
         event, words = self.event, batch.words
         batch.add_site(self.entry)
@@ -177,6 +198,14 @@ class SiteWork(Work[None]):
             batch.others.append((words.site_holds, (f"{kind}:{event.name}", event.by, event.at)))
         elif isinstance(event, ConnectionReleased | FlowReleased):
             batch.others.append((words.free_site, (f"{kind}:{event.name}",)))
+        elif isinstance(event, HoldPlaced):
+            batch.others.append((words.holds, (event.name, event.by, "", event.at)))
+            batch.use(event.name).holds.append(event.by)
+        elif isinstance(event, HoldLifted):
+            use = batch.use(event.name)
+            for holder in [holder for holder in use.holds if ":" in holder]:
+                batch.others.append((words.free, (event.name, holder)))
+                use.holds.remove(holder)
         if self.go_on:
             batch.site = replace(batch.site, restored_at=None)
 
@@ -262,7 +291,7 @@ class StartWork(Work[Started]):
 
     def _begin(self, batch: Batch) -> LogEnd:
         new = self.new
-        head = Head(run=new.run, was=0, hash=first_hash(new.run), record=new.record, indexed=("queued", None, None, ""))
+        head = Head(run=new.run, was=0, hash=first_hash(new.run), record=new.record, indexed=("queued", None, None))
         end = batch.add(head, self.entries)
         head.was, head.dirty = head.seq, False
         batch.heads[new.run] = head
@@ -271,7 +300,7 @@ class StartWork(Work[Started]):
             (
                 new.run, new.flow, new.mode, new.run_key, new.rerun, new.bundle, new.title, new.owner, new.record,
                 new.starter, new.continues, new.inputs_digest, end.seq, end.hash, "queued", "forward", new.event.at,
-                batch.now, None, None, "", "", "", "", "", end.seq, batch.site.commit_no + 1,
+                batch.now, None, None, "", "", "", "", end.seq, batch.site.commit_no + 1,
             )
         )  # fmt: skip
         return end
@@ -283,6 +312,10 @@ def explain(work: Work[Any], batch: Batch) -> AmendsError:
         refuse_reported(batch, work.run, work.entries)
     except AlreadyReported as found:
         return found
+    if isinstance(work, AppendWork):
+        for use in read_uses(batch.connection, locked_by(work.append)).values():
+            if (kept := use.keeper(work.run, work.append.since)) is not None:
+                return kept
     if isinstance(work, StartWork):
         return StoreError(f"the run id {work.new.run} is taken; a new run needs a new id")
     return StoreError("the database refused a row that contradicts what it holds; nothing of this write was kept")

@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 from runner.contract import Action, Json
 from runner.core import events as e
+from runner.core.state import Held
+from runner.core.status import waits_for
 from runner.language.bundle import Bundle
 from runner.store.facts import LogRow
 from runner.telling import sent
@@ -267,8 +269,8 @@ class Teller:
     # -- the run --
 
     def held(self, event: e.RunHeld) -> None:
-        by = f" by run {event.by_run}" if event.by_run else ""
-        self.say(event, "wait", f"Waits: {plain(event.why)} {plain(event.name)} is held{by}.")
+        held = Held(why=event.why, name=plain(event.name), by=plain(event.by_run))
+        self.say(event, "wait", sentence(waits_for(held)))
 
     def stop_asked(self, event: e.StopRequested) -> None:
         how = "; what was done is to be made good" if event.compensate else " here"

@@ -100,8 +100,9 @@ def status_line(story: Story) -> str:
         return f"{text}: step {', '.join(calling)} was called, and no answer has come yet"
     if view.status != "waiting":
         return text
-    if state.held_for:
-        return f"{text}: {state.held_for} is held by {words.plain(state.held_by)}, which must be settled first"
+    if state.held:
+        step = f"step {view.at_step} " if view.at_step else ""
+        return f"{text}: {step}{words.plain(view.waiting_for)}"
     if view.wake_at is None:
         return f"{text}: {view.waiting_for or 'it is taken up by the next command or by `amends serve`'}"
     step = f"step {view.at_step} " if view.at_step else ""

@@ -28,6 +28,12 @@ STEPS = """  - { id: plan, read: shop.plan, with: { code: pro } }
     with: { note: "${{ inputs.name }}" }
     compensate: { none: It only counts. }
 """
+
+
+def waits_for(run: str) -> str:
+    return f"waits for customer/Aya, which run {run} (order) holds until person:me has answered"
+
+
 RECORD = "customer/${{ inputs.name }}"
 ORDER = flow("order", STEPS, on_failure="review", record=RECORD)
 UNDOES = flow("undoes", STEPS, record=RECORD)
@@ -48,7 +54,7 @@ async def test_a_second_run_on_a_record_waits_while_the_first_waits_for_a_person
         async with ground.engine() as engine:
             one = await _broken(engine)
             two = await engine.run("order", "b", name="Aya")
-            assert (two.status, two.waiting_for) == ("waiting", f"record held by {one}")
+            assert (two.status, two.waiting_for) == ("waiting", waits_for(one))
             assert ground.asked("/plans/pro", "GET") == 2, "a read changes nothing, so it is not held"
             assert (len(ground.made("/deal")), intents(engine.events(two.run), "deal")) == (1, [])
             assert (await engine.run("order", "c", name="Tom")).status == "succeeded", "another record is free"
@@ -85,7 +91,7 @@ async def test_a_run_under_way_stops_before_its_next_change(tmp_path: Path) -> N
         await until(lambda: ground.asked("/deal") == 1)
         one = await _broken(engine)
         view = await engine.rest(two)
-        assert (view.status, view.waiting_for) == ("waiting", f"record held by {one}")
+        assert (view.status, view.waiting_for) == ("waiting", waits_for(one))
         assert ground.asked("/ticket") == 1, "what was under way got its answer, and nothing new began"
         await engine.order(one, "skip", reason="Not needed.")
         await engine.until(two, "succeeded")

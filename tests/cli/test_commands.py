@@ -310,7 +310,7 @@ def test_a_run_on_a_held_record_waits_and_says_for_whom(terminal: Terminal) -> N
     (terminal.folder / "flows" / "other.yaml").write_text(other, encoding="utf-8")
     said = terminal.type("run", "other", "-i", "number=7")
     assert said.code == 4
-    assert f"record is held by {holder}, which must be settled first" in said.out
+    assert f"which run {holder} (asking) holds until person:me has answered" in said.out
 
 
 def test_stopping_compensating_and_starting_anew(terminal: Terminal) -> None:

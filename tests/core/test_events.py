@@ -92,6 +92,7 @@ ONCE = [
     (e.CompensationBegun, "begun:word"),
     (e.HandedOff, "handoff:word"),
     (e.HandOffResolved, "resolved:word"),
+    (e.RecordLocked, "locked:word"),
 ]
 
 

@@ -29,6 +29,7 @@ from tests.core.stage import (
     waiting,
 )
 from tests.laws.flows import corpus
+from tests.laws.play import STARTED_AT
 
 PAIR = bundle_of(do("a", "svc.once") + do("b"), top="outputs: { x: '${{ steps.a.id }}' }\n")
 LOOKED = bundle_of(do("a", "svc.looked") + do("b"))
@@ -314,3 +315,34 @@ def test_a_broken_run_holds_its_record_until_it_is_answered() -> None:
 def test_an_acknowledgement_is_kept() -> None:
     result = run(PAIR, {("a", "do"): [LOST]}, [once("acknowledge", asking("a"))])
     assert result.state.handoffs["h1"].acknowledged_by == "person:ops"
+
+
+# --- locks ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("id", ['"  "', "[1]", "null"])
+def test_a_lock_without_an_id_fails_its_step(id: str) -> None:
+    result = run(bundle_of(do("a", more=f"    lock: {{ record: invoice, id: {id} }}\n")), {})
+    failed = facts(result, e.StepFailed)[0]
+    assert (failed.kind, failed.summary) == ("evaluation", "lock of step a: the id of the invoice is empty")
+    assert facts(result, e.CallIntended) == []
+
+
+def test_a_step_that_waits_goes_on_waiting_alone() -> None:
+    """Of a parallel whose branches need different records, only the one whose record is kept is held."""
+    one = do("a", more="    lock: { record: invoice, id: 1 }\n").replace("\n", "\n      ")
+    two = do("b", more="    lock: { record: invoice, id: 2 }\n").replace("\n", "\n      ")
+    bundle = bundle_of(f"  - id: both\n    parallel:\n      one:\n      {one}\n      two:\n      {two}\n")
+
+    class Kept(Calm):
+        def holder(self, record: str, now: int) -> tuple[str, int] | None:
+            return ("other", STARTED_AT + 5_000) if record == "invoice/1" and now < STARTED_AT + 5_000 else None
+
+    result = run(bundle, {}, weather=Kept())
+    assert status(result) == "succeeded"
+    assert [(each.step, each.at - STARTED_AT) for each in facts(result, e.CallIntended)] == [("b", 0), ("a", 5_000)]
+    assert [(each.step, each.record) for each in facts(result, e.RecordLocked)] == [
+        ("b", "invoice/2"),
+        ("a", "invoice/1"),
+    ]
+    assert [(each.step, each.name) for each in facts(result, e.RunHeld)] == [("a", "invoice/1")]

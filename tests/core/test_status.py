@@ -60,7 +60,12 @@ STANDINGS: list[tuple[str, list[e.Event], tuple[str, str, int | None, str, str, 
     (
         "held",
         [e.RunHeld(at=1, why="record", name="r", by_run="r9")],
-        ("waiting", "forward", None, "", "record held by r9", ""),
+        ("waiting", "forward", None, "", "waits for r, which run r9 holds", ""),
+    ),
+    (
+        "kept off",
+        [e.RunHeld(at=1, step="a", why="lock", name="r", by_run="r9")],
+        ("waiting", "forward", None, "a", "waits for r, which run r9 works on", ""),
     ),
     ("held by name", [e.RunHeld(at=1, why="flow", name="f")], ("waiting", "forward", None, "", "flow held by f", "")),
     ("closed", [CLOSED], ("compensating", "compensating", None, "", "", "")),

@@ -37,7 +37,7 @@ def replay_faults(
                 continue
             if not _is_decided(bundle, state, event, commands, before):
                 yield f"{seq} {type(event).__name__} {event.step}: deciding again gives {_shown(commands)}"
-        if not isinstance(event, e.CallIntended):
+        if not isinstance(event, e.CallIntended | e.RecordLocked):
             before = []
         state = fold(state, event)
 
@@ -50,6 +50,8 @@ def _is_decided(
     sends = [*before, *(command for command in commands if isinstance(command, Send))]
     if isinstance(event, e.CallIntended):
         return any(_same(send, event) for send in sends)
+    if isinstance(event, e.RecordLocked):
+        return any(event.record in send.lock and event.step == send.step for send in sends)
     summary = getattr(event, "summary", "").removeprefix("It could not be looked up: ")
     return any(fail_request(bundle, state, send, summary, event.at) == event for send in sends)
 

@@ -104,7 +104,7 @@ def append(
     fence: int | None = None,
     effects: tuple[EffectChange, ...] = (),
     handoffs: tuple[HandOffChange, ...] = (),
-    free_record: str = "",
+    **locks: Any,
 ) -> Append:
     return Append(
         run=run,
@@ -115,7 +115,7 @@ def append(
         previous_hash=end.hash,
         effects=effects,
         handoffs=handoffs,
-        free_record=free_record,
+        **locks,
     )
 
 

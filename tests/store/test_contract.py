@@ -324,17 +324,18 @@ async def test_a_held_record_stops_the_others(store: SqlStore) -> None:
     )
     assert store.holder("customer/ada") == "r1"
     with pytest.raises(RecordIsHeld) as told:
-        await store.append(append(store, "r2", store.log_end("r2"), intended(), free_record="customer/ada"))
+        await store.append(append(store, "r2", store.log_end("r2"), intended(), records=("customer/ada",)))
     assert told.value.by_run == "r1"
     assert str(told.value) == "customer/ada is held by run r1, which waits for a person"
-    end = await store.append(append(store, "r1", end, intended(), free_record="customer/ada"))
+    end = await store.append(append(store, "r1", end, intended(), records=("customer/ada",)))
     held = RunHeld(at=2, why="record", name="customer/ada", by_run="r1")
-    await store.append(append(store, "r2", store.log_end("r2"), held, told=columns("waiting", waiting_for="record")))
-    assert store.waiting_on_record("customer/ada") == ["r2"]
-    assert store.waiting_on_record("customer/bob") == []
+    waiting = columns("waiting", waiting_for="record")
+    await store.append(append(store, "r2", store.log_end("r2"), held, told=waiting, waits=("customer/ada",)))
+    assert store.next_in_line("customer/ada") == "", "it is held still"
     await store.append(append(store, "r1", end, RecordReleased(at=3, record="customer/ada")))
-    assert store.holder("customer/ada") == ""
-    await store.append(append(store, "r2", store.log_end("r2"), intended(), free_record="customer/ada"))
+    assert (store.holder("customer/ada"), store.next_in_line("customer/ada")) == ("", "r2"), "its turn has come"
+    await store.append(append(store, "r2", store.log_end("r2"), intended(), records=("customer/ada",), waits=()))
+    assert (store.holder("customer/ada"), store.next_in_line("customer/ada")) == ("", "")
 
 
 async def test_two_broken_runs_on_one_record_must_both_let_go(store: SqlStore) -> None:
@@ -346,14 +347,14 @@ async def test_two_broken_runs_on_one_record_must_both_let_go(store: SqlStore) -
     await store.append(append(store, "r1", first, RecordReleased(at=3, record="x")))
     assert store.holder("x") == "r2"
     with pytest.raises(RecordIsHeld, match="by run r2"):
-        await store.append(append(store, "r3", store.log_end("r3"), intended(), free_record="x"))
+        await store.append(append(store, "r3", store.log_end("r3"), intended(), records=("x",)))
 
 
 async def test_a_hold_taken_in_the_same_group_counts(store: SqlStore) -> None:
     for run in ("r1", "r2"):
         await store.start(new_run(run, record="x"))
     held = store.append(append(store, "r1", store.log_end("r1"), RecordHeld(at=1, record="x")))
-    wants = store.append(append(store, "r2", store.log_end("r2"), intended(), free_record="x"))
+    wants = store.append(append(store, "r2", store.log_end("r2"), intended(), records=("x",)))
     told = await asyncio.gather(held, wants, return_exceptions=True)
     assert isinstance(told[1], RecordIsHeld)
 
@@ -477,7 +478,9 @@ async def test_runs_that_nothing_would_wake_are_counted(store: SqlStore, clock: 
 async def test_a_run_that_waits_for_a_free_record_is_lost(store: SqlStore, clock: TurnedClock) -> None:
     await begun(store, "r1", RecordHeld(at=1, record="x"), told=columns("needs_person", waiting_for="person"))
     waiting = columns("waiting", waiting_for="record x")
-    await begun(store, "r2", RunHeld(at=2, why="record", name="x", by_run="r1"), told=waiting)
+    await store.start(new_run("r2"))
+    held = RunHeld(at=2, why="record", name="x", by_run="r1")
+    await store.append(append(store, "r2", store.log_end("r2"), held, told=waiting, waits=("x",)))
     later = clock.at + 60_000
     assert store.without_witness(later) == []
     await store.append(

@@ -31,7 +31,7 @@ ASKED: dict[str, Ask] = {
     "open": lambda store: store.open_runs(),
     "due": lambda store: store.due(1),
     "next due": lambda store: store.next_due(),
-    "waiting on a record": lambda store: store.waiting_on_record("x"),
+    "next in line": lambda store: store.next_in_line("x"),
     "counts": lambda store: store.counts(),
     "one run": lambda store: store.run("r1"),
     "run of a key": lambda store: store.run_of_key("signup", "live", "key of r1"),
@@ -42,7 +42,7 @@ ASKED: dict[str, Ask] = {
     "versions": lambda store: store.versions(),
     "versions of a flow": lambda store: store.versions("signup"),
 }
-SORTED = {"waiting on a record", "hand-offs of a run", "versions", "versions of a flow"}
+SORTED = {"next in line", "hand-offs of a run", "versions", "versions of a flow"}
 """Short lists that may be sorted after they were found."""
 
 

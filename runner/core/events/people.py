@@ -122,6 +122,17 @@ class RecordReleased(Event):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RecordLocked(Event):
+    """The record is this run's until it ends, in every phase."""
+
+    record: str
+
+    @property
+    def guard(self) -> str | None:
+        return f"locked:{self.record}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RecordQuarantined(Event):
     record: str
     reason: str = ""

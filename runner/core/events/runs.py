@@ -33,7 +33,7 @@ class RunStarted(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunHeld(Event):
-    """A run may not go on for now. `why`: record, flow, connection, limit."""
+    """A step (or the run) may not go on for now. `why`: record, lock, flow, connection, limit."""
 
     why: str
     name: str = ""
@@ -109,7 +109,8 @@ class StepSkipped(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepFailed(Event):
-    """`kind`: refused, not_sent, not_applied, unknown, evaluation, request, late, no. `summary` is one sentence.
+    """`kind`: refused, not_sent, not_applied, unknown, evaluation, request, late, no, deadlock. `summary` is
+    one sentence.
 
     `goes_on`: the flow said `if_refused: continue`, so this ends the step and not the run.
     """

@@ -53,6 +53,16 @@ class FlowReleased(SiteEvent):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class HoldPlaced(SiteEvent):
+    """A person holds the record `name`: no run changes anything on it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HoldLifted(SiteEvent):
+    """A person lets go of the record `name`, whoever held it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class FlowActivated(SiteEvent):
     pass
 

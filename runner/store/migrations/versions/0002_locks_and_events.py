@@ -8,7 +8,7 @@ down_revision = "0001"
 
 
 def upgrade() -> None:
-    """Three tables more, an index for the scopes of lists, two for versions."""
+    """Four tables more, an index for the scopes of lists, two for versions. What a run waits for has its own table."""
     started = sa.text("type = 'ScopeStarted'")
     op.create_index("ix_log_scopes", "log", ["run_id", "step", "seq"], sqlite_where=started, postgresql_where=started)
     moved = sa.text("type = 'RunMoved'")
@@ -23,6 +23,21 @@ def upgrade() -> None:
         sqlite_with_rowid=False,
     )
     op.create_index("ix_locks_run", "locks", ["run_id"])
+    op.create_table(
+        "waits",
+        sa.Column("record", sa.Text, nullable=False),
+        sa.Column("run_id", sa.Text, sa.ForeignKey("runs.run_id", name="fk_waits_run_id"), nullable=False),
+        sa.Column("at", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("record", "run_id", name="pk_waits"),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("ix_waits_run", "waits", ["run_id"])
+    op.execute(
+        "INSERT INTO waits (record, run_id, at) SELECT held_on, run_id, started_at FROM runs "
+        "WHERE held_on <> '' AND ended_at IS NULL"
+    )
+    op.drop_index("ix_runs_held_on", "runs")
+    op.drop_column("runs", "held_on")
     op.create_table(
         "awaited",
         sa.Column("run_id", sa.Text, sa.ForeignKey("runs.run_id", name="fk_awaited_run_id"), nullable=False),
