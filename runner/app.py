@@ -13,9 +13,10 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from runner.clock import MachineClock
 from runner.contract import Json
@@ -25,27 +26,27 @@ from runner.engine.embedded import Embedded, Observer, read_state
 from runner.engine.handover import Listener, Tell, ask
 from runner.engine.starting import Wish, start_run
 from runner.errors import EngineBusy, NotPossible, StoreError
+from runner.far import PATIENCE, FarDriver
 from runner.language.bundle import Bundle, restore
 from runner.language.project import Project
 from runner.outside import ProjectOutside, bounds_of
 from runner.people.cleanup import start_clean_up
 from runner.people.holds import Hold, fact_for
 from runner.people.operations import ORDERS, Order, give
+from runner.people.quarantine import answer_quarantine
 from runner.people.table import sentence
 from runner.people.versions import move
 from runner.reading import Reading, database_url
+from runner.store import access
+from runner.store.access import Access
 from runner.store.facts import PLACE, RunView, Started
 from runner.store.lock import EngineLock
 from runner.store.sql import open_store
 
-PATIENCE = 600_000
-"""ms that `follow` waits for a timer before it lets go."""
 LOCK_PATIENCE = 10.0
 """Seconds that a command waits for a process that holds the engine and does not answer."""
 LONGEST_CALL = 60.0
 """Seconds that a command which is done waits for the calls of other runs: cut off they would be unknown."""
-HELLO = 2.0
-"""Seconds that process may take to say that it is there."""
 AFTER_RESTORE = "The database was put back from a copy: what this run did since is not in its log."
 SWITCH_INTERVAL = 0.002
 """Seconds after which a busy event loop hands the interpreter to the log's writer, instead of the usual 5 ms."""
@@ -74,6 +75,19 @@ class Driver(Protocol):
 
     async def hold(self, hold: Hold) -> None:
         """Holds or releases a connection or a flow; nothing new is intended at what is held. Raises NotPossible."""
+
+    async def admit(self, row: Access) -> None:
+        """Keeps a new password, link, session or token."""
+
+
+class Door(Protocol):
+    """What `serve` opens beside the engine."""
+
+    def bind(self) -> None:
+        """Takes its place before the engine begins. Raises NotPossible where it is taken."""
+
+    def serving(self, driver: OwnDriver) -> AbstractAsyncContextManager[None]:
+        """Open as long as it is held."""
 
 
 class Amends(Reading):
@@ -154,8 +168,8 @@ class Amends(Reading):
             await store.go_on_restored(by)
             return paused
 
-    async def serve(self, on_ready: Callable[[], None], on_turn: Observer | None = None) -> None:
-        """Drives the project's runs until SIGTERM or SIGINT. Raises EngineBusy if another process does.
+    async def serve(self, on_ready: Callable[[], None], on_turn: Observer, door: Door) -> None:
+        """Drives the project's runs, with a door open, until SIGTERM or SIGINT. Raises EngineBusy if another does.
 
         `on_turn` is told of every run's new facts.
         """
@@ -166,16 +180,21 @@ class Amends(Reading):
                 f"process {holder.pid if holder else '?'} drives this project ({self.project.folder}) already; "
                 "one engine is enough"
             )
+        try:
+            door.bind()
+        except NotPossible:
+            lock.release()
+            raise
         stopped = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopped.set)
         driver = OwnDriver(self.project, self.clock, lock)
         async with driver.running(settles=False):
-            if on_turn is not None:
-                driver.engine.observers.append(on_turn)
-            on_ready()
-            await stopped.wait()
+            driver.engine.observers.append(on_turn)
+            async with door.serving(driver):
+                on_ready()
+                await stopped.wait()
 
 
 class OwnDriver:
@@ -287,6 +306,17 @@ class OwnDriver:
         await self.engine.rest(started.run)
         return self.store.run(started.run)
 
+    async def admit(self, row: Access) -> None:
+        """Keeps a new password, link, session or token."""
+        await self.store.write(access.admit(row))
+
+    async def answer_quarantine(self, run: str, record: str, *, by: str, reason: str, discard: bool) -> None:
+        """Releases or discards a record that was set aside. Raises NotFound."""
+        now = self._clock.now()
+        await answer_quarantine(self.store, run, record, by=by, reason=reason, discard=discard, now=now)
+        if self.store.run(run).ended_at is None:
+            self.engine.wake(run)
+
     async def follow(self, run: str, on_turn: Callable[[], None], patience: int = PATIENCE) -> RunView:
         """Follows a run until it rests."""
         turned = asyncio.Event()
@@ -356,6 +386,9 @@ class OwnDriver:
         if word == "limits":
             limits = self.engine.limits
             return {"usage": limits.usage(), "place": limits.place(request.get("run", ""))}
+        if word == "admit":
+            await self.admit(Access(**request["row"]))
+            return {}
         raise NotPossible(f'the engine does not know the order "{word}"')
 
     async def _follow_for(self, run: str, patience: int, tell: Tell) -> RunView:
@@ -372,49 +405,3 @@ class OwnDriver:
             return following.result()
         finally:
             following.cancel()
-
-
-class FarDriver:
-    """Another process holds the engine; this one asks it."""
-
-    def __init__(self, socket: str, amends: Amends) -> None:
-        self._socket = socket
-        self._amends = amends
-
-    async def answers(self) -> bool:
-        """Whether it can be reached."""
-        try:
-            async with asyncio.timeout(HELLO):
-                await ask(self._socket, {"order": "hello"})
-        except (EngineBusy, TimeoutError):
-            return False
-        return True
-
-    async def start(self, flow: str, wish: Wish) -> Started:
-        """Has a run started."""
-        answer: Any = await ask(self._socket, {"order": "start", "flow": flow, "wish": asdict(wish)})
-        return Started(**answer)
-
-    async def pin(self, flow: str) -> str:
-        """Has a flow kept as it is now."""
-        return str((await ask(self._socket, {"order": "pin", "flow": flow}))["digest"])
-
-    async def start_pinned(self, digest: str, wish: Wish) -> Started:
-        """Has a run of a pinned flow started."""
-        answer: Any = await ask(self._socket, {"order": "start_pinned", "digest": digest, "wish": asdict(wish)})
-        return Started(**answer)
-
-    async def act(self, run: str, order: Order) -> RunView:
-        """Has an order carried out."""
-        answer = await ask(self._socket, {"order": "act", "run": run, "what": asdict(order)})
-        return self._amends.store.run(answer["run"])
-
-    async def follow(self, run: str, on_turn: Callable[[], None], patience: int = PATIENCE) -> RunView:
-        """Follows a run that the other process drives."""
-        request = {"order": "follow", "run": run, "patience": patience}
-        answer = await ask(self._socket, request, lambda _: on_turn())
-        return self._amends.store.run(answer["run"])
-
-    async def hold(self, hold: Hold) -> None:
-        """Has a connection or a flow held, or released."""
-        await ask(self._socket, {"order": "hold", "hold": asdict(hold)})

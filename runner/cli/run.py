@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -19,7 +19,7 @@ from runner.core.events import RunStarted
 from runner.engine.starting import Wish
 from runner.errors import InputsInvalid, RunKeyConflict
 from runner.language.called import CheckedFlow
-from runner.language.fields import NUMBERS, kind_of_field
+from runner.language.fields import typed_value
 from runner.language.problems import render
 from runner.language.project import YAML
 from runner.telling import sent
@@ -107,21 +107,12 @@ def read_given(given: list[str], file: str, fields: Mapping[str, Json]) -> dict[
             problems[name.strip()] = "is given twice; give it once"
         elif sign and name.strip():
             twice.add(name.strip())
-            values[name.strip()] = _value(text, fields.get(name.strip(), "text"))
+            values[name.strip()] = typed_value(text, fields.get(name.strip(), "text"))
         else:
             problems[pair] = "is not NAME=VALUE"
     if problems:
         raise InputsInvalid(problems)
     return values
-
-
-def _value(text: str, field: Json) -> Any:
-    if kind_of_field(field) in ("list", "record", "file", "yes_no", *NUMBERS):
-        try:
-            return json.loads(text)
-        except ValueError:
-            return text
-    return text
 
 
 def _from_file(file: str) -> dict[str, Json]:

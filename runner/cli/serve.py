@@ -1,10 +1,13 @@
-"""`amends serve`: the engine alone, until SIGTERM or Ctrl-C."""
+"""`amends serve`: the engine and the pages, until SIGTERM or Ctrl-C."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Annotated
+
+import typer
 
 from runner.app import Amends
 from runner.cli import page, place, watching
@@ -13,16 +16,22 @@ from runner.core.state import State
 from runner.errors import NotFound
 from runner.reading import SETTINGS
 from runner.telling import words
+from runner.web.server import HOST, PORT, WebDoor
 
 COMMANDS = place.verb()
 
 
-@COMMANDS.command(help="Drive the project's runs until SIGTERM or Ctrl-C; other commands hand their wishes to it.")
-def serve() -> None:
+@COMMANDS.command(help="Drive the project's runs and show its pages until SIGTERM or Ctrl-C.")
+def serve(
+    host: Annotated[str, typer.Option("--host", help="The address to listen at.")] = HOST,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one.")] = PORT,
+) -> None:
     with watching.opened() as amends:
         if not ((amends.folder / SETTINGS).is_file() or (amends.folder / "flows").is_dir()):
             raise NotFound(f"{amends.folder} is no project: it has no {SETTINGS}; `{words.PROGRAM} init` makes one")
-        asyncio.run(amends.serve(lambda: _ready(amends), _tell))
+        told: list[str] = []
+        door = WebDoor(amends, host=host, port=port, on_open=lambda address, link: told.extend(_pages(address, link)))
+        asyncio.run(amends.serve(lambda: _ready(amends, told), _tell, door))
         page.say("Stopped. Runs that have not ended go on with the next start.")
 
 
@@ -36,7 +45,13 @@ def _tell(run: str, events: Sequence[e.Event], state: State) -> None:
             page.say(f"{at} {words.STATUS.get(event.status, event.status)}")
 
 
-def _ready(amends: Amends) -> None:
+def _ready(amends: Amends, pages: Sequence[str]) -> None:
     count = len(amends.store.open_runs())
     have = "1 run has" if count == 1 else f"{count} runs have"
-    page.say(f"Amends drives {amends.settings.project} ({amends.folder}); {have} not ended. Ctrl-C ends it.")
+    drives = f"Amends drives {amends.settings.project} ({amends.folder}); {have} not ended. Ctrl-C ends it."
+    page.say(drives, *pages)
+
+
+def _pages(address: str, link: str) -> list[str]:
+    told = [f"Its pages: {address}"]
+    return [*told, f"To sign in for the first time, open this within a day; it works once: {link}"] if link else told

@@ -6,9 +6,12 @@
 # ruff: noqa: TRY004 (a wrong kind in what somebody wrote is a wrong value)
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from runner.contract import Json
 from runner.language.nearest import did_you_mean
@@ -293,3 +296,11 @@ def fits(kind: str, value: Json) -> bool:
         return True
     wanted = _YAML_TYPES.get(kind, (str,) if kind in TEXTS else (object,))
     return isinstance(value, wanted) and not (kind in NUMBERS and isinstance(value, bool))
+
+
+def typed_value(text: str, field: Json) -> Any:
+    """What somebody typed for a field: text for a text field; for the others JSON where it is JSON (12000, true)."""
+    if kind_of_field(field) in ("list", "record", "file", "yes_no", *NUMBERS):
+        with suppress(ValueError):
+            return json.loads(text)
+    return text

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from sqlalchemy import Engine, select, update
+from sqlalchemy import Connection, Engine, select, update
 from sqlalchemy.exc import DBAPIError
 
 from runner.clock import SECOND, Clock
@@ -28,6 +28,7 @@ from runner.store.statements import Statements
 from runner.store.tables import meta, runs
 from runner.store.work import (
     AppendWork,
+    BesideWork,
     BundleWork,
     ColumnsWork,
     EraseWork,
@@ -154,6 +155,10 @@ class SqlStore(Audit):
         for digest in files:
             self.artifacts.drop(digest)
         return end
+
+    async def write(self, do: Callable[[Connection], T]) -> T:
+        """Writes a table that no log speaks of (see `access`), in a commit of the one writer."""
+        return await self._put(BesideWork(do=do))
 
     async def _put(self, work: Work[T]) -> T:
         if self._writer is None:

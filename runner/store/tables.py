@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, MetaData, PrimaryKeyConstraint, Table, Text, text
 
-SCHEMA = "0002"
+SCHEMA = "0003"
 """The newest numbered migration: what `alembic_version` must say."""
 
 metadata = MetaData(naming_convention={"pk": "pk_%(table_name)s", "fk": "fk_%(table_name)s_%(column_0_name)s"})
@@ -164,4 +164,12 @@ kept_events = _table(
     *_words("fed_to"),
     _index("ix_kept_events_open", "event at", "fed_to = ''"),
     _index("ix_kept_events_until", "until"),
+)
+
+access = _table(
+    "access",
+    "digest",
+    *_words("digest", "kind", "person", "name"),
+    *_numbers("at", "until"),
+    _index("ix_access_person", "person kind"),
 )

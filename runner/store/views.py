@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, Table, and_, exists, func, or_, select
 from sqlalchemy.exc import DBAPIError
@@ -47,6 +47,8 @@ from runner.store.tables import (
     version,
     waits,
 )
+
+T = TypeVar("T")
 
 SETTLES = MINUTE
 """How long a run may be between two witnesses, ms: the engine is at work on it."""
@@ -99,6 +101,11 @@ class Views:
 
     def _ids(self, asked: Select[Any]) -> list[str]:
         return [row.run_id for row in self._rows(asked)]
+
+    def ask(self, question: Callable[[Connection], T]) -> T:
+        """The answer of a table that no log speaks of (see `access`)."""
+        with self._read() as connection:
+            return question(connection)
 
     # -- the whole --
 

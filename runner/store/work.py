@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import update
+from sqlalchemy import Connection, update
 
 from runner.contract import Outcome
 from runner.core.events import (
@@ -208,6 +208,18 @@ class SiteWork(Work[None]):
                 use.holds.remove(holder)
         if self.go_on:
             batch.site = replace(batch.site, restored_at=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BesideWork(Work[T]):
+    """A write to a table that no log speaks of."""
+
+    reads_first = True
+    do: Callable[[Connection], T]
+
+    def plan(self, batch: Batch) -> T:
+        batch.written = True
+        return self.do(batch.connection)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,6 +51,11 @@ def asks(story: Story, handoff: HandOff) -> str:
     about = f"step {handoff.step}" if handoff.step else "the run"
     to = story.receiver(handoff.step, handoff.part, handoff.purpose or "do") if handoff.purpose else ""
     about = f"{about} ({to})" if to else about
+    return asks_about(handoff.kind, about)
+
+
+def asks_about(kind: str, about: str) -> str:
+    """The question of a kind of hand-off about `step contact`, or `the run`."""
     texts = {
         "unknown": f"Did {about} happen?",
         "several": f"Which record is the one of {about}?",
@@ -62,7 +67,7 @@ def asks(story: Story, handoff: HandOff) -> str:
         "outputs": "The run's outputs have no answer. What now?",
         "request": f"The compensation of {about} could not be put together. What now?",
     }
-    return texts.get(handoff.kind, f"Please look at {about}.")
+    return texts.get(kind, f"Please look at {about}.")
 
 
 def to_give(story: Story, handoff: HandOff) -> list[str]:

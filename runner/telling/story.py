@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from runner.app import Amends
@@ -86,15 +86,15 @@ class Story:
         return sent.value(given.get(action.fan_out)) if action is not None and action.fan_out in given else ""
 
 
-def status_line(story: Story) -> str:
-    """The status in words, with what is waited for and until when."""
+def status_line(story: Story, named: Callable[[str], str] = words.plain) -> str:
+    """The status in words, with what is waited for and until when; `named` is how people are called."""
     view, state = story.view, story.state
     text = words.STATUS.get(view.status, view.status)
     if view.status == "needs_person":
         asked = dict.fromkeys(handoff.owner for handoff in state.open_handoffs) or {view.needs or view.owner: None}
-        return f"needs a person: {words.plain(' and '.join(asked))} must act"
+        return f"needs a person: {' and '.join(named(one) for one in asked)} must act"
     if view.status == "closed" and story.taken_over_by:
-        return f"closed: taken over by {words.plain(story.taken_over_by)}"
+        return f"closed: taken over by {named(story.taken_over_by)}"
     calling = dict.fromkeys(name[0] for name, call in state.calls.items() if call.is_open)
     if calling and not state.has_ended:
         return f"{text}: step {', '.join(calling)} was called, and no answer has come yet"

@@ -46,7 +46,7 @@ async def amends(folder: Path, *words: str, **more: str) -> tuple[int, str, str]
 async def serving(folder: Path, **more: str) -> AsyncIterator[asyncio.subprocess.Process]:
     """`amends serve`, ready; nothing is left of it afterwards."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", COMMAND, "--project", str(folder), "serve", env=environment(**more),
+        sys.executable, "-c", COMMAND, "--project", str(folder), "serve", "--port", "0", env=environment(**more),
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from runner.app import Amends, FarDriver
+from runner.app import Amends
 from runner.engine import embedded
 from runner.engine.handover import ask
 from runner.engine.starting import Wish
 from runner.errors import AmendsError, EngineBusy, InputsInvalid, NotFound, NotPossible, RunKeyConflict
+from runner.far import FarDriver
 from runner.people.operations import Order
 from tests.cases.ground import ME, connector, flow, kinds_of, opened, until
 from tests.cases.processes import amends, serving

@@ -441,7 +441,7 @@ def test_a_draft_shows_what_it_would_do(terminal: Terminal) -> None:
 
 def test_serve_drives_what_other_commands_ask_for(terminal: Terminal) -> None:
     folder = terminal.folder
-    with Running("serve", folder=folder) as serving:
+    with Running("serve", "--port", "0", folder=folder) as serving:
         assert serving.first == f"Amends drives shop ({folder}); 0 runs have not ended. Ctrl-C ends it."
         second = terminal.type("serve")
         assert (second.code, second.err.count("\n")) == (2, 1)
@@ -458,7 +458,9 @@ def test_serve_drives_what_other_commands_ask_for(terminal: Terminal) -> None:
         bad = terminal.type("run", "asking", "-i", "nummer=1")
         assert (bad.code, "the inputs do not fit the flow" in bad.err) == (2, True)
         ended = serving.end()
-    needs, closed, stopped = ended.out.splitlines()
+    address, link, needs, closed, stopped = ended.out.splitlines()
+    assert re.fullmatch(r"Its pages: http://127\.0\.0\.1:\d+", address)
+    assert re.fullmatch(r"To sign in for the first time, .*: http://127\.0\.0\.1:\d+/enter/[\w-]{43}", link)
     assert (ended.code, stopped) == (0, "Stopped. Runs that have not ended go on with the next start.")
     assert needs.endswith(f" {run} (asking) needs person:me: amends handoffs show {run} h1")
     assert closed.endswith(f" {run} (asking) closed: a person has settled it")

@@ -1,0 +1,72 @@
+"""The driver of a command while another process holds the engine: that one is asked over its socket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from runner.engine.handover import ask
+from runner.engine.starting import Wish
+from runner.errors import EngineBusy
+from runner.people.holds import Hold
+from runner.people.operations import Order
+from runner.reading import Reading
+from runner.store.access import Access
+from runner.store.facts import RunView, Started
+
+PATIENCE = 600_000
+"""ms that `follow` waits for a timer before it lets go."""
+HELLO = 2.0
+"""Seconds that process may take to say that it is there."""
+
+
+class FarDriver:
+    """Another process holds the engine; this one asks it."""
+
+    def __init__(self, socket: str, project: Reading) -> None:
+        self._socket = socket
+        self._project = project
+
+    async def answers(self) -> bool:
+        """Whether it can be reached."""
+        try:
+            async with asyncio.timeout(HELLO):
+                await ask(self._socket, {"order": "hello"})
+        except (EngineBusy, TimeoutError):
+            return False
+        return True
+
+    async def start(self, flow: str, wish: Wish) -> Started:
+        """Has a run started."""
+        answer: Any = await ask(self._socket, {"order": "start", "flow": flow, "wish": asdict(wish)})
+        return Started(**answer)
+
+    async def pin(self, flow: str) -> str:
+        """Has a flow kept as it is now."""
+        return str((await ask(self._socket, {"order": "pin", "flow": flow}))["digest"])
+
+    async def start_pinned(self, digest: str, wish: Wish) -> Started:
+        """Has a run of a pinned flow started."""
+        answer: Any = await ask(self._socket, {"order": "start_pinned", "digest": digest, "wish": asdict(wish)})
+        return Started(**answer)
+
+    async def act(self, run: str, order: Order) -> RunView:
+        """Has an order carried out."""
+        answer = await ask(self._socket, {"order": "act", "run": run, "what": asdict(order)})
+        return self._project.store.run(answer["run"])
+
+    async def follow(self, run: str, on_turn: Callable[[], None], patience: int = PATIENCE) -> RunView:
+        """Follows a run that the other process drives."""
+        request = {"order": "follow", "run": run, "patience": patience}
+        answer = await ask(self._socket, request, lambda _: on_turn())
+        return self._project.store.run(answer["run"])
+
+    async def hold(self, hold: Hold) -> None:
+        """Has a connection or a flow held, or released."""
+        await ask(self._socket, {"order": "hold", "hold": asdict(hold)})
+
+    async def admit(self, row: Access) -> None:
+        """Has it kept."""
+        await ask(self._socket, {"order": "admit", "row": asdict(row)})

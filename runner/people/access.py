@@ -1,0 +1,105 @@
+"""Who may come in, and as what: passwords, one-time links, sessions, tokens, and the roles out of people.yaml.
+
+The database never holds what opens a door, only its digest. Somebody whom people.yaml no longer names is nobody, and
+what they had opens nothing.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from hashlib import sha256
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from runner.clock import DAY, HOUR, MINUTE
+from runner.errors import NotPossible
+from runner.language.people import ME, People
+from runner.store.access import Access, Kind
+
+LIVES: dict[Kind, int] = {"link": 24 * HOUR, "session": 7 * DAY, "token": 365 * DAY, "password": 36_500 * DAY}
+"""How long each opens a door, ms."""
+SHORTEST = 12
+LONGEST = 1_000
+ROLES = ("viewer", "author", "approver", "operator", "admin")
+
+_HASHER = PasswordHasher()
+_NOBODY = _HASHER.hash(secrets.token_urlsafe(16))
+"""What a name that nobody has is checked against, so that it takes as long as a real one."""
+
+
+def digest_of(secret: str) -> str:
+    """What the database knows of a link, a session or a token."""
+    return sha256(secret.encode()).hexdigest()
+
+
+def new_access(kind: Kind, person: str, *, now: int, name: str = "") -> tuple[str, Access]:
+    """(what its holder gets, what the database keeps) of a new link, session or token."""
+    secret = secrets.token_urlsafe(32)
+    until = now + LIVES[kind]
+    return secret, Access(digest=digest_of(secret), kind=kind, person=person, name=name, at=now, until=until)
+
+
+def new_password(person: str, password: str, *, now: int) -> Access:
+    """What the database keeps of a password; takes a tenth of a second. Raises NotPossible where it is too short."""
+    if not SHORTEST <= len(password) <= LONGEST:
+        raise NotPossible(f"a password has {SHORTEST} characters or more; a few words in a row are easy to keep")
+    digest = _HASHER.hash(password)
+    return Access(digest=digest, kind="password", person=person, at=now, until=now + LIVES["password"])
+
+
+def password_fits(kept: Access | None, password: str) -> bool:
+    """Whether this is the password; takes as long where there is none."""
+    try:
+        _HASHER.verify(kept.digest if kept is not None else _NOBODY, password[:LONGEST])
+    except (VerificationError, InvalidHashError):
+        return False
+    return kept is not None
+
+
+def role_of(people: People, admin: str, person: str) -> str | None:
+    """What somebody may do as people.yaml has it now; empty for no role, None for nobody. `admin`: amends.yaml's line.
+
+    Whoever has the terminal (person:me) is the admin of a project that names none.
+    """
+    admins = {one.id for one in people.resolve(admin)} if admin and admin != ME else set()
+    admins |= {one.id for one in people.people.values() if one.role == "admin"}
+    if person == ME:
+        return None if admins else "admin"
+    known = people.people.get(person.removeprefix("person:"))
+    if known is None:
+        return None
+    return "admin" if known.id in admins else known.role
+
+
+def first_admin(people: People, admin: str) -> str:
+    """Who is given the link of the first start."""
+    named = [*(people.resolve(admin) if admin else ()), *people.people.values()]
+    found = (f"person:{one.id}" for one in named if one.id in people.people)
+    return next((person for person in found if role_of(people, admin, person) == "admin"), ME)
+
+
+class Tries:
+    """Limited tries: at most `most` failures of one name within `span` ms. Kept in this process alone."""
+
+    def __init__(self, most: int = 5, span: int = 15 * MINUTE, names: int = 10_000) -> None:
+        self._most, self._span, self._names = most, span, names
+        self._failed: dict[str, deque[int]] = {}
+
+    def wait(self, name: str, now: int) -> int:
+        """ms until this name may try again; 0 for at once."""
+        failed = self._failed.get(name)
+        if failed is None or len(failed) < self._most:
+            return 0
+        return max(failed[0] + self._span - now, 0)
+
+    def fail(self, name: str, now: int) -> None:
+        """It did not fit."""
+        if name not in self._failed and len(self._failed) >= self._names:
+            del self._failed[next(iter(self._failed))]
+        self._failed.setdefault(name, deque(maxlen=self._most)).append(now)
+
+    def forget(self, name: str) -> None:
+        """It did fit."""
+        self._failed.pop(name, None)

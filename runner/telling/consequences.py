@@ -1,0 +1,76 @@
+"""What an order or an answer will do, said before it is given: on the pages, and for whoever asks first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from runner.core.state import HandOff
+from runner.telling import words
+from runner.telling.questions import call_of
+from runner.telling.story import Story
+from runner.tongue import _, marked
+
+DOES: Mapping[str, str] = {
+    "pause": marked("Nothing new is begun in this run until somebody lets it go on. An open call gets its answer."),
+    "resume": marked("The run goes on where it was paused."),
+    "stop": marked("The run ends here. What it has done stays as it is and is listed; nothing is made good."),
+    "stop_compensate": marked("Nothing more is begun. What the run has done is made good, the newest first."),
+    "compensate": marked("Nothing more is begun. What the run has done is made good, the newest first."),
+    "take_over": marked("Nothing more is done by itself: the rest is in your hands, and the run is closed."),
+    "rerun": marked("A new run begins with the same inputs under the same key."),
+    "retry": marked("The step is tried again, and the run goes on from there."),
+    "again": marked("The service is asked once more with the same key, so it does not do the same thing twice."),
+    "skip": marked("The run goes on as if this step had nothing to do."),
+    "happened": marked("The step counts as done with what you enter here, and the run goes on. Nothing is sent."),
+    "did_not": marked("It is sent again with a new key. If it did happen after all, it happens twice: look first."),
+    "go_on": marked("The run goes on with what comes next."),
+    "done": marked("It counts as put right by hand. Nothing is sent."),
+    "stands": marked("It stays as it is and is listed as standing. Nothing is sent."),
+    "close": marked("The run ends as closed. What was done stays, and nothing more happens by itself."),
+    "acknowledge": marked("Others see that you are looking at it. The question stays open."),
+}
+"""By choice."""
+
+BY_CASE: Mapping[str, str] = {
+    "did_not closed": marked("Nothing is to be made good for it. Nothing is sent."),
+    "happened closed": marked("It counts as done, and is made good in its turn."),
+    "go_on closed": marked("The rest is made good first. This question stays open."),
+    "did_not undo": marked("It is tried again to make it good, with a new key. If it did happen, it happens twice."),
+    "happened undo": marked("It counts as made good. Nothing is sent."),
+    "retry undo": marked("It is tried once more to make it good."),
+}
+
+WILL_BE: Mapping[str, str] = {
+    "cancel": marked("is cancelled"),
+    "mark": marked("stays, and is marked"),
+    "correct": marked("is corrected"),
+    "quarantine": marked("is set aside"),
+    "hand_off": marked("is handed to a person"),
+    "none": marked("is left as it is"),
+}
+"""What becomes of an effect when the run is made good, by the word of its compensation."""
+
+MAKES_GOOD = ("compensate", "stop_compensate")
+
+
+def consequence(story: Story, choice: str, handoff: HandOff | None = None) -> str:
+    """What this choice will do, in a sentence or two."""
+    case = ""
+    if handoff is not None:
+        purpose, _call = call_of(story, handoff)
+        case = "undo" if purpose.startswith("undo") else "closed" if story.state.root.closed else ""
+    return _(BY_CASE.get(f"{choice} {case}") or DOES.get(choice, choice.replace("_", " ")))
+
+
+def made_good(story: Story) -> list[tuple[str, str]]:
+    """What becomes of each effect when the run is made good, newest first: (step and outside id, in words)."""
+    found = []
+    for effect in sorted(story.effects, key=lambda each: each.start_no, reverse=True):
+        step = story.bundle.steps.get(effect.path.rpartition("/")[2])
+        if effect.disposition not in ("pending", "stands") or step is None or step.compensate is None:
+            continue
+        known = story.receiver(effect.path, effect.part) or words.shown_id(effect.external_id)
+        by = step.compensate.action or step.compensate.target
+        what = _(WILL_BE[step.compensate.word]) + (f" ({by})" if by else "")
+        found.append((f"{effect.path} ({known})" if known else effect.path, what))
+    return found

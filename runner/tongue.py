@@ -1,0 +1,81 @@
+"""The reader's language: every sentence for a person goes through `_`, and stands in English in the code.
+
+The catalogues stand under `catalogues/<language>/LC_MESSAGES/`; README says how they are made.
+"""
+
+from __future__ import annotations
+
+import gettext
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
+
+LANGUAGES = ("en", "ja", "zh-TW")
+CATALOGUES = Path(__file__).parent / "catalogues"
+
+_spoken: ContextVar[str] = ContextVar("language", default="en")
+
+
+def _(text: str, /, **values: object) -> str:
+    """A sentence in the reader's language, with these values in its places: `_("step {name}", name=step)`."""
+    told = _catalogue(_spoken.get()).gettext(text)
+    return told.format_map(values) if values else told
+
+
+def several(one: str, many: str, count: int, /, **values: object) -> str:
+    """A sentence about a number of things; `{count}` is that number."""
+    return _catalogue(_spoken.get()).ngettext(one, many, count).format_map({"count": count, **values})
+
+
+def marked(text: str) -> str:
+    """A sentence that is translated where it is used: `_(TABLE[word])`."""
+    return text
+
+
+@cache
+def _catalogue(language: str) -> gettext.NullTranslations:
+    return gettext.translation("amends", CATALOGUES, [language.replace("-", "_")], fallback=True)
+
+
+def spoken() -> str:
+    """The language that is spoken here and now."""
+    return _spoken.get()
+
+
+def speak(language: str) -> None:
+    """From here on, in this context."""
+    _spoken.set(language if language in LANGUAGES else "en")
+
+
+@contextmanager
+def speaking(language: str) -> Iterator[None]:
+    """As long as it is held: for a mail to one person."""
+    before = _spoken.set(language if language in LANGUAGES else "en")
+    try:
+        yield
+    finally:
+        _spoken.reset(before)
+
+
+def chosen(own: str, accepted: str, otherwise: str) -> str:
+    """The language to speak: the person's own, else what the browser accepts, else the project's."""
+    if own in LANGUAGES:
+        return own
+    wanted: list[tuple[float, str]] = []
+    for part in accepted.split(",")[:20]:
+        name, _sign, quality = part.strip().partition(";q=")
+        try:
+            wanted.append((-float(quality or 1), _nearest(name)))
+        except ValueError:
+            continue
+    return next((name for _quality, name in sorted(wanted, key=lambda each: each[0]) if name), otherwise or "en")
+
+
+def _nearest(name: str) -> str:
+    """The language of ours that this name stands for; empty where there is none."""
+    low = name.lower()
+    if low in ("zh-tw", "zh-hk", "zh-mo") or low.startswith("zh-hant"):
+        return "zh-TW"
+    return low[:2] if low[:2] in ("en", "ja") and low[2:3] in ("", "-") else ""

@@ -1,0 +1,193 @@
+"""Who may ask for what. Every route declares one of these guards as a parameter; a test lists the routes.
+
+A request that changes something is let through only with the token that belongs to its cookie, from a page of ours.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Annotated
+from urllib.parse import parse_qs, urlsplit
+
+from fastapi import Depends
+from starlette.requests import ClientDisconnect, Request
+
+from runner.errors import AmendsError
+from runner.language.people import ME
+from runner.people.access import ROLES, digest_of, role_of
+from runner.store import access
+from runner.tongue import _, chosen, speak
+from runner.web.console import Console, console_of
+
+SESSION, DOOR = "amends_session", "amends_door"
+SAFE = ("GET", "HEAD", "OPTIONS")
+
+
+class Refused(AmendsError):
+    """A page that is not shown: `status` is HTTP's."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class SignInFirst(AmendsError):
+    """Nobody is signed in."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Caller:
+    """Who asks. `person` is empty for nobody; `role` is what people.yaml gives them now, empty for none.
+
+    `csrf` is the token that forms of this caller carry, `digest` the session's name in the database.
+    """
+
+    person: str = ""
+    name: str = ""
+    role: str = ""
+    csrf: str = ""
+    digest: str = ""
+
+    def is_one_of(self, *roles: str) -> bool:
+        """The role is one of these, or admin."""
+        return self.role == "admin" or self.role in roles
+
+    @property
+    def sees(self) -> bool:
+        """May look at every run."""
+        return self.role in ROLES
+
+    @property
+    def operates(self) -> bool:
+        """May answer for others and give orders to runs."""
+        return self.is_one_of("operator")
+
+    @property
+    def starts(self) -> bool:
+        """May start runs."""
+        return self.is_one_of("operator", "author")
+
+
+class Guard:
+    """A dependency that lets some people through. `declares` is what it is called in the list of routes."""
+
+    def __init__(self, declares: str, needs: str = "", *, by_token: bool = False) -> None:
+        self.declares = declares
+        self._needs = needs
+        self._by_token = by_token
+
+    async def __call__(self, request: Request) -> Caller:
+        console = console_of(request)
+        speak(_language(console, request, ""))
+        caller = self._bearer(console, request) if self._by_token else _by_cookie(console, request)
+        if caller.person:
+            speak(_language(console, request, caller.person))
+        if self.declares == "anyone":
+            pass
+        elif not caller.person:
+            raise SignInFirst(_("Please sign in first."))
+        elif self._needs and not getattr(caller, self._needs):
+            raise Refused(403, _("{name} may not do this: people.yaml gives no role for it.", name=caller.name))
+        elif self.declares == "admin" and caller.role != "admin":
+            raise Refused(403, _("This is for an admin of the project."))
+        if request.method not in SAFE and not self._by_token:
+            await _refuse_strangers(console, request, caller)
+        return caller
+
+    def _bearer(self, console: Console, request: Request) -> Caller:
+        kind, _space, token = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() != "bearer":
+            return Caller()
+        return _caller(console, token.strip(), "token")
+
+
+Anyone = Annotated[Caller, Depends(Guard("anyone"))]
+"""Whoever comes: the pages before a sign-in."""
+SignedIn = Annotated[Caller, Depends(Guard("signed in"))]
+"""Anybody who is signed in; what is shown is theirs."""
+Sees = Annotated[Caller, Depends(Guard("sees", "sees"))]
+Operates = Annotated[Caller, Depends(Guard("operates", "operates"))]
+Starts = Annotated[Caller, Depends(Guard("starts", "starts"))]
+Admin = Annotated[Caller, Depends(Guard("admin"))]
+ApiSees = Annotated[Caller, Depends(Guard("token that sees", "sees", by_token=True))]
+ApiOperates = Annotated[Caller, Depends(Guard("token that operates", "operates", by_token=True))]
+ApiStarts = Annotated[Caller, Depends(Guard("token that starts", "starts", by_token=True))]
+
+
+def _by_cookie(console: Console, request: Request) -> Caller:
+    session = request.cookies.get(SESSION, "")
+    caller = _caller(console, session, "session") if session else Caller()
+    return caller if caller.person else Caller(csrf=csrf_of(request.cookies.get(DOOR, "")))
+
+
+def _caller(console: Console, secret: str, kind: str) -> Caller:
+    found = console.store.ask(access.find(digest_of(secret), console.now))
+    if found is None or found.kind != kind:
+        return Caller()
+    people, admin = console.people, console.project.settings.admin
+    role = role_of(people, admin, found.person)
+    if role is None:
+        return Caller()
+    return Caller(
+        person=found.person, name=name_of(console, found.person), role=role, csrf=csrf_of(secret), digest=found.digest
+    )
+
+
+def name_of(console: Console, person: str) -> str:
+    """What somebody is called on the pages."""
+    known = console.people.people.get(person.removeprefix("person:"))
+    return known.name if known is not None else _("whoever has the terminal") if person == ME else person
+
+
+def _language(console: Console, request: Request, person: str) -> str:
+    known = console.people.people.get(person.removeprefix("person:"))
+    own = known.language if known is not None else ""
+    return chosen(own, request.headers.get("accept-language", ""), console.project.settings.language)
+
+
+def csrf_of(cookie: str) -> str:
+    """The token of the forms that go with a cookie; empty for no cookie."""
+    return sha256(f"form {cookie}".encode()).hexdigest() if cookie else ""
+
+
+def new_door() -> str:
+    """A cookie for somebody who is not signed in yet."""
+    return secrets.token_urlsafe(16)
+
+
+async def form_of(request: Request) -> Mapping[str, str]:
+    """The fields of a form that was sent; the last one of each name."""
+    try:
+        body = (await request.body()).decode()
+        return {name: values[-1] for name, values in parse_qs(body, keep_blank_values=True, max_num_fields=500).items()}
+    except (UnicodeDecodeError, ValueError, ClientDisconnect):
+        raise Refused(400, _("This form cannot be read.")) from None
+
+
+async def _refuse_strangers(console: Console, request: Request, caller: Caller) -> None:
+    """Raises Refused for a form that was not sent by a page of ours to this very browser."""
+    form = await form_of(request)
+    if (
+        not _is_ours(console, request)
+        or not caller.csrf
+        or not hmac.compare_digest(form.get("csrf", "").encode(), caller.csrf.encode())
+    ):
+        raise Refused(403, _("This form did not come from a page that is open here. Open the page again."))
+
+
+def _is_ours(console: Console, request: Request) -> bool:
+    """Whether one of our pages sent this.
+
+    Our pages send no referrer, so browsers call their forms' origin "null"; what they say beside it then decides. Over
+    plain http from another computer they say nothing beside it: there the token alone has to do.
+    """
+    origin, site = request.headers.get("origin", ""), request.headers.get("sec-fetch-site", "")
+    host = request.headers.get("host", "")
+    if origin not in ("", "null"):
+        return urlsplit(origin).netloc.lower() == host.lower() and site in ("", "same-origin")
+    is_here = host.rpartition(":")[0] in ("127.0.0.1", "localhost", "[::1]")
+    return site == "same-origin" or (not site and origin == "null" and not console.is_secure and not is_here)

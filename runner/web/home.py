@@ -1,0 +1,50 @@
+"""The first page: what waits for me, what waits for others, how the runs are."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from runner.store.facts import RunFilter
+from runner.web import review
+from runner.web.console import console_of
+from runner.web.guard import Anyone, SignedIn
+from runner.web.lists import is_mine, rows_of
+from runner.web.render import STATIC, page
+
+ROUTES = APIRouter()
+SHOWN = 8
+KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+
+
+@ROUTES.get("/")
+def home(request: Request, caller: SignedIn) -> Response:
+    """What waits for me."""
+    console = console_of(request)
+    opened = console.store.handoffs()
+    mine = [each for each in opened if is_mine(console, caller, each.owner)]
+    runs = console.store.runs(RunFilter(limit=SHOWN)) if caller.sees else ()
+    return page(
+        request, caller, "home", decisions=review.waiting_for(console, caller), mine=rows_of(console, mine),
+        others=len(opened) - len(mine), runs=runs, counts=console.store.counts() if caller.sees else {},
+    )  # fmt: skip
+
+
+@ROUTES.get("/health")
+def health(request: Request, _caller: Anyone) -> dict[str, str]:
+    """For whoever watches that the engine is alive. 503 where the log cannot be read."""
+    console_of(request).store.fence()
+    return {"status": "ok"}
+
+
+@ROUTES.get("/static/{version}/{name}")
+def static(version: str, name: str, _caller: Anyone) -> Response:
+    """The stylesheet and the script."""
+    if name not in STATIC:
+        return Response(status_code=404)
+    return Response(
+        STATIC[name],
+        media_type=KINDS[name.rpartition(".")[2]],
+        headers={"Cache-Control": "public, max-age=31536000, immutable"},
+    )

@@ -1,0 +1,84 @@
+"""Pieces that several pages show: hand-offs as rows, effects as rows, whose a question is, what was just done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from runner.language.people import ME
+from runner.store.facts import HandOffView
+from runner.telling import sent, words
+from runner.telling.questions import asks_about
+from runner.telling.story import Story, became, status_line
+from runner.tongue import _, marked
+from runner.web.console import Console
+from runner.web.guard import Caller
+from runner.web.render import capital, who
+
+DONE = {
+    "seen": marked("It is noted that you are looking at it."),
+    "started": marked("The run has begun."),
+    "joined": marked("A run with this key was there already: this is that run, and nothing was started again."),
+}
+"""What was just done, beside the answers to questions."""
+
+
+def standing(console: Console, story: Story) -> str:
+    """How a run stands, with people called by their names."""
+    return status_line(story, lambda name: who(console, name))
+
+
+def is_mine(console: Console, caller: Caller, owner: str) -> bool:
+    """Whether this is asked of the caller: by name, by post, by team. The terminal's person is any admin."""
+    if owner == ME:
+        return caller.role == "admin"
+    return caller.person.removeprefix("person:") in {one.id for one in console.people.resolve(owner)}
+
+
+def rows_of(console: Console, found: Iterable[HandOffView]) -> Sequence[dict[str, object]]:
+    """Hand-offs as rows of a list: the question in words, where it leads to."""
+    return [
+        {
+            "path": f"/handoffs/{each.run}/{each.handoff}", "run": each.run, "flow": each.flow, "step": each.step,
+            "owner": each.owner, "at": each.opened_at, "seen": each.status == "acknowledged",
+            "about": question_of(each),
+            "why": answer_of(each) if each.status == "resolved" else words.sentence(each.summary),
+        }
+        for each in found
+    ]  # fmt: skip
+
+
+def question_of(each: HandOffView) -> str:
+    """What a hand-off asks."""
+    about = _("step {step}", step=each.step) if each.step else _("the run")
+    return capital(_(asks_about(each.kind, about)))
+
+
+def answer_of(each: HandOffView) -> str:
+    """The answer that was given."""
+    return _("answered: {what}", what=_(words.answered(each.choice)) or _("by the end of the run"))
+
+
+def label(status: str) -> str:
+    """A status as one word or two."""
+    return _(words.STATUS.get(status, status).partition(":")[0])
+
+
+def notice(said: str) -> str:
+    """What was just done, for whoever pressed the button."""
+    if said in DONE:
+        return _(DONE[said])
+    known = words.CHOICES.get(said)
+    return _("Done: {what}. It stands in the log.", what=_(known[1] or known[0])) if known is not None else ""
+
+
+def effects(story: Story) -> Sequence[dict[str, str]]:
+    """What was done outside: the step, the action, the outside id, what was sent, what has become of it."""
+    return [
+        {
+            "step": each.path, "action": each.action, "id": words.plain(each.external_id),
+            "to": story.receiver(each.path, each.part), "now": became(story, each),
+            "stands": "stands" if each.disposition in ("pending", "stands") else "",
+            "sent": sent.pairs(story.input_of(each.path, "do", each.part)),
+        }
+        for each in story.effects
+    ]  # fmt: skip

@@ -1,0 +1,44 @@
+"""The action log: how much there is, the check of its chains, and what was written for one run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from runner.core.events import payload
+from runner.web.console import console_of
+from runner.web.guard import Sees
+from runner.web.render import page
+
+ROUTES = APIRouter()
+
+
+@ROUTES.get("/log")
+def logbook(request: Request, caller: Sees) -> Response:
+    """What the log is, with the button that checks it."""
+    console = console_of(request)
+    runs = sum(console.store.counts().values())
+    return page(request, caller, "log", runs=runs, faults=None, about=console.store.about())
+
+
+@ROUTES.post("/log")
+async def verify(request: Request, caller: Sees) -> Response:
+    """Checks every chain."""
+    console = console_of(request)
+    faults = await asyncio.to_thread(console.store.verify)
+    runs = sum(console.store.counts().values())
+    return page(request, caller, "log", runs=runs, faults=faults, about=console.store.about())
+
+
+@ROUTES.get("/log/{run}")
+def entries(request: Request, caller: Sees, run: str, after: int = 0) -> Response:
+    """A run's entries as they were written, a hundred at a time."""
+    console = console_of(request)
+    view = console.store.run(run)
+    rows = console.store.log(view.run, after)[:100]
+    told = [(row, json.dumps(payload(row.event), ensure_ascii=False, indent=1) if row.event else "") for row in rows]
+    return page(request, caller, "entries", view=view, rows=told, more=rows[-1].seq if len(rows) == 100 else 0)

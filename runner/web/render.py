@@ -1,0 +1,86 @@
+"""A page out of its template: everything from outside is escaped, every sentence speaks the reader's language."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from runner.clock import iso
+from runner.telling import times, words
+from runner.tongue import _, several, spoken
+from runner.web.console import Console, console_of
+from runner.web.guard import DOOR, SESSION, Caller, csrf_of, name_of, new_door
+
+PAGES = Path(__file__).parent / "pages"
+STATIC = {name: (PAGES / name).read_bytes() for name in ("style.css", "live.js", "icon.svg")}
+VERSION = sha256(b"".join(STATIC.values())).hexdigest()[:12]
+
+_JINJA = Environment(
+    loader=FileSystemLoader(PAGES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+)
+_JINJA.globals.update(_=_, several=several, version=VERSION)
+
+
+def page(request: Request, caller: Caller, name: str, /, *, code: int = 200, **values: object) -> Response:
+    """The page of a template, for this caller."""
+    console, door = console_of(request), ""
+    csrf = caller.csrf
+    if not csrf:
+        door = new_door()
+        csrf = csrf_of(door)
+    text = _JINJA.get_template(f"{name}.html").render(
+        caller=caller, csrf=csrf, at=console.prefix, language=spoken(), path=request.url.path,
+        project=console.project.settings.project, when=lambda at: shown_time(console, at),
+        iso=lambda at: iso(at, console.zone), who=lambda person: who(console, person), capital=capital,
+        plain=words.plain, **values,
+    )  # fmt: skip
+    answer = HTMLResponse(text, code)
+    if door:
+        set_cookie(console, answer, DOOR, door)
+    return answer
+
+
+def part(name: str, **values: object) -> str:
+    """A piece of a page."""
+    return _JINJA.get_template(f"{name}.html").render(**values)
+
+
+def shown_time(console: Console, at: int) -> str:
+    """A time in words short enough for a list: 2026-09-01 09:00 +09:00."""
+    return f"{times.short(at, console.zone)} {times.offset(at, console.zone)}"
+
+
+def who(console: Console, name: str) -> str:
+    """Somebody as people call them: a person's name, a team as it is written."""
+    kind, _sign, key = name.partition(":")
+    if kind == "person":
+        people = console.people
+        return name_of(console, f"person:{people.posts.get(key, key)}")
+    return _("team {name}", name=key) if kind == "team" else words.plain(name)
+
+
+def capital(text: str) -> str:
+    """With a capital letter at its beginning: the label of a button."""
+    return text[:1].upper() + text[1:]
+
+
+def go(request: Request, path: str) -> Response:
+    """On to another page of ours; `path` begins with a slash."""
+    return RedirectResponse(console_of(request).prefix + path, 303)
+
+
+def set_cookie(console: Console, answer: Response, name: str, value: str, seconds: int | None = None) -> None:
+    """A cookie that no script reads and no other site's form sends."""
+    answer.set_cookie(
+        name, value, max_age=seconds, path=console.prefix or "/", secure=console.is_secure, httponly=True,
+        samesite="lax",
+    )  # fmt: skip
+
+
+def drop_session(console: Console, answer: Response) -> None:
+    """The browser forgets the session."""
+    answer.delete_cookie(SESSION, path=console.prefix or "/")

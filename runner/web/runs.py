@@ -1,0 +1,128 @@
+"""Runs: the list with its filters, one run with everything there is to tell, and the orders that fit it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import urlencode
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from runner.errors import NotFound, NotPossible
+from runner.people.operations import Order
+from runner.people.rerun import wish_anew
+from runner.store.facts import RunFilter, RunView
+from runner.telling import sent, words
+from runner.telling.consequences import MAKES_GOOD, consequence, made_good
+from runner.telling.story import Clock, Story, further, status_line
+from runner.tongue import _
+from runner.web.console import Console, console_of
+from runner.web.guard import Operates, Sees, form_of
+from runner.web.lists import effects, label, notice, rows_of, standing
+from runner.web.picture import picture
+from runner.web.render import capital, go, page
+
+ROUTES = APIRouter()
+PAGE = 50
+AT_ONCE = ("pause", "resume")
+"""Orders that are given with one press, because the other one takes them back."""
+
+
+@ROUTES.get("/runs")
+def runs(
+    request: Request, caller: Sees, flow: str = "", status: str = "", record: str = "", before: str = ""
+) -> Response:
+    """Runs, newest first."""
+    console = console_of(request)
+    wanted = (status,) if status else ()
+    found = console.store.runs(RunFilter(flow=flow, status=wanted, record=record, before=before, limit=PAGE + 1))
+    asked = {name: text for name, text in (("flow", flow), ("status", status), ("record", record)) if text}
+    older = urlencode({**asked, "before": found[PAGE - 1].run}) if len(found) > PAGE else ""
+    flows = sorted(path.stem for path in console.project.flow_files())
+    return page(
+        request, caller, "runs", runs=found[:PAGE], asked=asked, older=older, flows=flows,
+        statuses=[(word, label(word)) for word in words.STATUS], is_paged=bool(before),
+    )  # fmt: skip
+
+
+@ROUTES.get("/runs/{run}")
+def run(request: Request, caller: Sees, run: str, said: str = "") -> Response:
+    """One run."""
+    console = console_of(request)
+    story = console.story(run)
+    asked = console.store.handoffs(run=story.view.run) if story.is_asked else []
+    return page(
+        request, caller, "run", story=story, view=story.view, status=standing(console, story), clock=Clock(story),
+        lines=sorted(story.lines, key=lambda line: line.at), asked=rows_of(console, asked), facts=facts(console, story),
+        effects=effects(story), picture=picture(console.store.log(story.view.run), story),
+        orders=orders(story) if caller.operates else (), notice=notice(said), why=why(story.view),
+    )  # fmt: skip
+
+
+def why(view: RunView) -> str:
+    """Why a run stands as it does, where that is not plain from its status."""
+    if view.status in ("succeeded", "drafted") or not view.summary:
+        return ""
+    return words.sentence(words.summary(view.summary))
+
+
+def orders(story: Story) -> Sequence[dict[str, object]]:
+    """The buttons: each order that is possible, with what it will do."""
+    return [
+        {"name": name, "label": capital(_(words.offered(name))), "does": consequence(story, name),
+         "at_once": name in AT_ONCE}
+        for name in further(story)
+    ]  # fmt: skip
+
+
+def facts(console: Console, story: Story) -> Sequence[tuple[str, str]]:
+    """What is known of a run beside what happened."""
+    view = story.view
+    again = _(" (run again, {number})", number=view.rerun) if view.rerun else ""
+    held = _("; other runs on it wait until this one is settled") if story.state.holds_record else ""
+    found = (
+        (_("Inputs"), sent.pairs(story.state.inputs)),
+        (_("Result"), sent.pairs(story.state.outputs)),
+        (_("Key"), f"{words.plain(view.run_key)}{again}" if view.run_key != view.run else ""),
+        (_("Record"), f"{words.plain(view.record)}{held}" if view.record else ""),
+        (_("After"), _("it cleans up after run {run}", run=view.continues) if view.continues else ""),
+        (_("Flow version"), view.bundle[:12]),
+    )
+    return [(name, text) for name, text in found if text]
+
+
+@ROUTES.get("/runs/{run}/order/{name}")
+def ask(request: Request, caller: Operates, run: str, name: str) -> Response:
+    """What an order will do, with the button that gives it."""
+    story = console_of(request).story(run)
+    refuse_unfit(story, name)
+    return page(
+        request, caller, "order", story=story, view=story.view, name=name, label=capital(_(words.offered(name))),
+        does=consequence(story, name), good=made_good(story) if name in MAKES_GOOD else (),
+    )  # fmt: skip
+
+
+@ROUTES.post("/runs/{run}/order/{name}")
+async def give(request: Request, caller: Operates, run: str, name: str) -> Response:
+    """Gives an order."""
+    console, form = console_of(request), await form_of(request)
+    story = console.story(run)
+    refuse_unfit(story, name)
+    if name == "rerun":
+        wish = wish_anew(console.store, story.view, story.state, caller.person)
+        started = await console.driver.start(story.view.flow, wish)
+        return go(request, f"/runs/{started.run}?said=rerun")
+    order = Order(action=name, by=caller.person, reason=words.plain(form.get("reason", ""))[:1000])
+    view = await console.act(story.view.run, order)
+    return go(request, f"/runs/{view.run}?said={name}")
+
+
+def refuse_unfit(story: Story, name: str) -> None:
+    """Raises NotPossible for an order that does not fit the run as it is now."""
+    if name not in words.CHOICES:
+        raise NotFound(_("There is no such order."))
+    if name not in further(story):
+        raise NotPossible(
+            _("This does not fit any more: run {run} is {status}.", run=story.view.run, status=status_line(story))
+        )
