@@ -9,7 +9,7 @@ is up to `People`. There is no chance in here: the same three give the same log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -199,14 +199,17 @@ class Simulation:
     """One run under simulation. `started` is its RunStarted; `patience` bounds how often time moves on.
 
     `before` is the log of the run that this one cleans up after. `observe` is told of every turn that was committed.
+    `versions` are the bundles that people may move it to, by digest.
     """
 
     def __init__(
         self, bundle: Bundle, outside: Outside, started: e.RunStarted, *, people: People | None = None,
         weather: Weather | None = None, clock: VirtualClock | None = None, before: Sequence[e.Event] = (),
         patience: int = 400, observe: Callable[[Turn], None] | None = None,
+        versions: Mapping[str, Bundle] | None = None,
     ) -> None:  # fmt: skip
         self.bundle = bundle
+        self.versions = versions or {}
         self.outside = outside
         self.started = started
         self.people = people or Nobody()
@@ -356,6 +359,7 @@ class Simulation:
         for event in self.log.events:
             state = fold(state, event)
         self._state = state
+        self.bundle = self.versions.get(state.bundle, self.bundle)
 
     def _report(self, event: e.Event) -> None:
         try:

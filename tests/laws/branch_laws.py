@@ -41,7 +41,10 @@ def places(bundle: Bundle) -> dict[str, Place]:
 
 def are_beside(bundle: Bundle, one: str, other: str, *, at_once: bool = False) -> bool:
     """They stand in different branches of one parallel (which, with `at_once`, is made good at once)."""
-    mine, theirs = places(bundle)[one].branches, places(bundle)[other].branches
+    found = places(bundle)
+    if one not in found or other not in found:  # the run was moved to a text that no longer has what is made good
+        return False
+    mine, theirs = found[one].branches, found[other].branches
     return any(
         theirs.get(scope, number) != number
         for scope, number in mine.items()
