@@ -135,7 +135,7 @@ Who = Annotated[str, Field(pattern=r"^(person|team):[A-Za-z0-9_]+$")]
 Approver = Annotated[str, Field(pattern=r"^((person|team):[A-Za-z0-9_]+|manager_of:starter)$")]
 ActionName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*\.[A-Za-z][A-Za-z0-9_]*$")]
 Values = dict[str, Any]
-Approvers = Annotated[Any, Forms(text=Approver, list=list[Approver])]
+Approvers = Annotated[Any, Forms(text=Approver, list=Annotated[list[Approver], Field(min_length=1)])]
 RetryWord = Literal["not_sent", "rate_limited", "unavailable", "in_progress", "unknown"]
 
 

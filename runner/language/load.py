@@ -11,7 +11,19 @@ from runner.contract import Json
 from runner.errors import Problem
 from runner.language.clauses import COMPENSATION_MODELS, TRIGGER_MODELS, OnFailureModel, RecordModel, duration, given
 from runner.language.fitting import FORM_WORDS, fit, value_at
-from runner.language.flow import Branch, Compensation, Duration, Flow, Lock, OnFailure, RetryWords, Step, Verb, Word
+from runner.language.flow import (
+    Approval,
+    Branch,
+    Compensation,
+    Duration,
+    Flow,
+    Lock,
+    OnFailure,
+    RetryWords,
+    Step,
+    Verb,
+    Word,
+)
 from runner.language.model import FORMS, STEP_MODELS, FlowModel
 from runner.language.schema_files import fields_of, read_schema
 from runner.language.source import Path, ReadFile, Source, no_file, read
@@ -205,8 +217,24 @@ def _step(model: Any, path: Path, source: Source) -> Step:
         flow=word if verb == "call" else "",
         event=word if verb in ("wait_for", "emit") else "",
         within=_duration(model.within) if verb == "wait_for" else None,
+        approval=_approval(model) if verb == "approve" else None,
         **given(model, *_AS_WRITTEN),
     )
+
+
+def _approval(model: Any) -> Approval:
+    lengths: dict[str, Any] = {
+        name: duration(text) for name, text in given(model, "within", "remind", "good_for").items()
+    }
+    lists: dict[str, Any] = {name: tuple(written) for name, written in given(model, "shows", "may_edit").items()}
+    words = given(model, "needs", "escalate_to", "may_leave_out", "if_no", "proof")
+    return Approval(
+        question=model.approve, covers=tuple(model.covers), by=_people(model.by), **lengths, **lists, **words
+    )
+
+
+def _people(written: str | list[str] | None) -> tuple[str, ...]:
+    return (written,) if isinstance(written, str) else tuple(written or ())
 
 
 def _condition(written: str | bool | None) -> str | None:
@@ -252,7 +280,6 @@ def _compensation(model: Any) -> Compensation | None:
     written = getattr(model, word)
     if word == "none":
         return Compensation(word=word, reason=written)
-    approvers = model.approve_by
     names_nothing = word == "hand_off" or (word == "quarantine" and "." not in written)
     return Compensation(
         word=word,
@@ -261,7 +288,7 @@ def _compensation(model: Any) -> Compensation | None:
         show=_show(getattr(model, "show", None)),
         retry=_retry(model.retry),
         timeout=_ms(model.timeout),
-        approve_by=(approvers,) if isinstance(approvers, str) else tuple(approvers or ()),
+        approve_by=_people(model.approve_by),
         **given(model, "with_", "say", "unattended"),
     )
 

@@ -87,7 +87,7 @@ class ApproveModel(_StepModel, title="approve", spoken="an approve step"):
     """Asks people and waits."""
 
     approve: Sentence = required("The question.", "Welcome ${{ inputs.name }}?")
-    covers: list[Name] = required("Later do steps, shown filled in.", ["welcome", "paid"])
+    covers: list[Name] = required("Later do steps, shown filled in.", ["welcome", "paid"], min_length=1)
     by: Approvers = required("One name or a list, anyone of it.", "team:sales_leads")
     shows: list[Sentence] = optional("More to see, part of what is approved.", ["inputs.receipt"])
     needs: int = optional("How many different people.", 2, ge=1)

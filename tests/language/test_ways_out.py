@@ -190,7 +190,9 @@ def test_a_mail_that_could_never_go_out(old: str, new: str, sentences: list[str]
 
 
 def test_each_is_what_every_recipient_answered() -> None:
-    undo = "{ correct: mail.send, with: { to: \"${{ output.each | pick('to') }}\", subject: x, text: y } }"
+    undo = (
+        "{ correct: mail.send, with: { to: \"${{ output.each | pick('to') }}\", subject: x, text: y }, unattended: x }"
+    )
     text = MAIL.replace("{ none: It is only a greeting. }", undo)
     assert told(HEAD + text) == []
     assert told(HEAD + text.replace("output.each |", "output.eahc |")) == [

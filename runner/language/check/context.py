@@ -10,7 +10,7 @@ from typing import Any, Literal
 from runner.contract import Action
 from runner.errors import EvaluationError, Level, Problem
 from runner.language.called import CheckedFlow, calls_of, named_flow, ring_of
-from runner.language.expressions import markers, tree
+from runner.language.expressions import NameUse, markers, names, source_names, tree
 from runner.language.facts import ProjectFacts
 from runner.language.fields import FieldType
 from runner.language.fitting import value_at
@@ -21,7 +21,8 @@ from runner.language.source import Path, Source
 Reach = Literal["start", "step", "compensation", "trigger", "end"]
 """When an expression is read: before the run, in a step, in its compensation, at a trigger, when all is over."""
 
-_IN_STEP = "when with find key lock wait each match say show approve".split()
+_IN_STEP = "when with find key lock wait each match say approve".split()
+_NAMES_IN_STEP = ("show", "shows", "may_leave_out")
 _IN_COMPENSATION = ("with", "say", "show")
 _IN_TRIGGER = ("fill", "id", "only_if", "entity", "order_by", "seen_by", "with")
 TRIGGER_NAMES: dict[str, tuple[str, ...]] = {
@@ -55,13 +56,22 @@ class Placed:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Text:
-    """One text with an expression in it. `names` are further roots in reach (`item`, `output`, `fields` …)."""
+    """One text with an expression in it. `names` are further roots in reach (`item`, `output`, `fields` …).
+
+    `is_name`: it is a name as it stands, without a marker, as `show: [inputs.amount]` has them.
+    """
 
     path: Path
     text: str
     reach: Reach
     placed: Placed | None = None
     names: frozenset[str] = frozenset()
+    is_name: bool = False
+
+    @property
+    def uses(self) -> tuple[NameUse, ...]:
+        """Every dotted name in it."""
+        return source_names(self.text) if self.is_name else names(self.text)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -203,6 +213,15 @@ class Context:
         """The first step of each id."""
         return {placed.step.id: placed for placed in reversed(self.placed)}
 
+    @cached_property
+    def gates(self) -> dict[str, list[Placed]]:
+        """The approvals that cover each step."""
+        found: dict[str, list[Placed]] = {}
+        for placed in self.placed:
+            for name in placed.step.approval.covers if placed.step.approval is not None else ():
+                found.setdefault(name, []).append(placed)
+        return found
+
     def is_broken(self, path: Path) -> bool:
         """Whether something at or below this path could not be used, so that what is missing may be there after all."""
         return any(broken[: len(path)] == path for broken in self.source.broken)
@@ -252,6 +271,10 @@ class Context:
         names = placed.names
         for key in _IN_STEP:
             yield from self._below((*placed.path, key), "step", placed, names)
+        for key in _NAMES_IN_STEP:
+            for text in self._below((*placed.path, key), "step", placed, names):
+                is_name = key != "show" or isinstance(text.path[-1], int)
+                yield replace(text, is_name=is_name)
         for number, branch in enumerate(placed.step.branches):
             path = (*placed.path, "choose", number, "when")
             if branch.when is not None and path in self.source.scalars:

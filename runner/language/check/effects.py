@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from runner.contract import Action, Retry
 from runner.errors import Problem
+from runner.language import load
 from runner.language.check.context import Context, Placed, Text, rule
-from runner.language.expressions import NameUse, names
+from runner.language.expressions import NameUse
 from runner.language.flow import RetryWords
 from runner.language.source import Path
 
@@ -32,20 +33,26 @@ def find_no_compensation(context: Context) -> Iterator[Problem]:
 
 @rule("FL203")
 def find_unasked(context: Context) -> Iterator[Problem]:
-    """A step that cannot be undone: nobody is asked, and no reason why not."""
-    covered = _covered(context)
+    """A step or compensation that cannot be undone: nobody is asked, and no reason why not."""
     for placed in context.placed:
         step, why = placed.step, context.cannot_be_undone(placed.step)
-        if why and not step.unattended and step.id not in covered and not context.is_broken(placed.path):
+        if why and not step.unattended and step.id not in context.gates and not context.is_broken(placed.path):
             what = f'"{step.id}" cannot be undone, and nobody is asked before it'
-            hint = f"{why} Say why nobody need be asked: unattended: …"
+            hint = f"{why} {_way_to_ask('approve', 'Put an approve step before it that covers it')}"
             yield context.source.problem("FL203", (*placed.path, "do"), what, hint, level="live")
+        words, path = step.compensate, (*placed.path, "compensate")
+        named = context.action(words.action) if words is not None and words.word != "cancel" else None
+        if words is None or named is None or words.unattended or words.approve_by or context.is_broken(path):
+            continue
+        if named.cannot_undo:
+            what = f'the compensation of "{step.id}" cannot be undone, and nobody is asked before it'
+            hint = f"{named.cannot_undo} {_way_to_ask('approve_by', 'Name who is asked: approve_by: …')}"
+            yield context.source.problem("FL203", (*path, words.word), what, hint, level="live")
 
 
-def _covered(context: Context) -> set[str]:
-    # Approvals do not run yet; FL008 says so at the word.
-    gates = {(*placed.path, "covers") for placed in context.placed if placed.step.verb == "approve"}
-    return {scalar.text for path, scalar in context.source.scalars.items() if path[:-1] in gates}
+def _way_to_ask(word: str, how: str) -> str:
+    why_not = "ay why nobody need be asked: unattended: …"
+    return f"S{why_not}" if word in load.NOT_YET else f"{how}, or s{why_not}"
 
 
 @rule("FL204")
@@ -114,7 +121,7 @@ def _unread(context: Context, origins: Origins) -> Iterator[tuple[Text, NameUse,
     """Each use of such an answer in a step that cannot be undone: (text, use, whose answer, what cannot be undone)."""
     for text in context.texts:
         placed = text.placed
-        if placed is None or text.reach != "step" or placed.step.unattended:
+        if placed is None or text.reach != "step" or placed.step.unattended or placed.step.id in context.gates:
             continue
         for use, origin in _uses(text, origins):
             step = placed.step
@@ -130,7 +137,7 @@ def _unread(context: Context, origins: Origins) -> Iterator[tuple[Text, NameUse,
 def _uses(text: Text, origins: Origins) -> Iterator[tuple[NameUse, str]]:
     """Each use of an answer in a text, with whose it is."""
     lists = [outer.step.id for outer in text.placed.around if outer.step.verb == "each"] if text.placed else []
-    for use in names(text.text):
+    for use in text.uses:
         path = ("steps", *use.path[1:2]) if use.path[0] == "outcome" else use.path
         path = ("steps", lists[-1]) if path[0] == "item" and lists else path
         found = [origin for place, origin in origins.items() if place[: len(path)] == path[: len(place)]]

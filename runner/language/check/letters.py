@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from runner.contract import Json
 from runner.errors import Problem
-from runner.language.check.context import Context, Text, Use, rule
+from runner.language.check.context import Context, Placed, Text, Use, rule
 from runner.language.check.names import find_in_use
 from runner.language.expressions import NameUse
 from runner.language.fitting import value_at
@@ -100,6 +100,14 @@ def find_strangers_in_letters(context: Context) -> Iterator[Problem]:
         for name, text in context.facts.templates.items():
             if written in (name, name.split(".")[0]):
                 yield from _of_letter(context, use, path, name, text, values)
+
+
+def names_in_letter(context: Context, placed: Placed) -> Iterator[NameUse]:
+    """The names that the template of a step uses."""
+    for use, _, written in _letters(context):
+        for name, text in context.facts.templates.items():
+            if use.placed is placed and use.word == "do" and written in (name, name.split(".")[0]):
+                yield from used_names(text)
 
 
 def _of_letter(context: Context, use: Use, path: Path, name: str, text: str, values: Json) -> Iterator[Problem]:

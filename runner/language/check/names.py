@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from runner.errors import Problem
-from runner.language.check.context import Context, Placed, Text, only_expression, parsed, rule
+from runner.language.check.context import Context, Placed, Text, rule
+from runner.language.check.guards import gives, guards_of, runs_too, speaks_of
 from runner.language.check.shapes import Shape, below, items_of, lists_around, output_of
-from runner.language.expressions import NameUse, faults, given_paths, names
+from runner.language.expressions import NameUse, faults
 from runner.language.fields import fields_below, shape_of
 from runner.language.nearest import did_you_mean
 
@@ -55,7 +55,7 @@ def find_strangers(context: Context) -> Iterator[Problem]:
     """Names that nobody has."""
     for text in context.texts:
         wrong = [context.source.inside(text.path, fault.offset, fault.length) for fault in faults(text.text)]
-        for use in names(text.text):
+        for use in text.uses:
             for found in _strangers(context, text, use):
                 if not any(
                     one.line == found.line and 0 <= found.column - one.column < max(one.length, 1) for one in wrong
@@ -148,7 +148,7 @@ def _wrong_part(
 def find_too_early(context: Context) -> Iterator[Problem]:
     """A step that is used before it ran, or where it may have been skipped."""
     for text in context.texts:
-        for use in names(text.text):
+        for use in text.uses:
             yield from _too_early(context, text, use)
             if use.path[0] == "outcome" and len(use.path) > 1 and text.reach in ("start", "trigger"):
                 yield _at_part(context, text, use, 1, "FL102", "no step has run yet when this is read")
@@ -196,8 +196,9 @@ def _why_too_early(context: Context, text: Text, use: NameUse, wanted: Placed) -
         if text.reach == "step":
             return f"{where} has not run yet here", "use a step above this one"
         return f"{where} may not have run yet when this is read", f"write steps.{name}… | default(…)"
-    why = _why_uncertain(text, wanted, use.path)
-    guard = f"or put it behind when: ${{{{ outcome.{name} == 'done' }}}}"
+    why = _why_uncertain(context, text, wanted, use.path)
+    word = "yes" if wanted.step.verb == "approve" else "done"
+    guard = f"or put it behind when: ${{{{ outcome.{name} == '{word}' }}}}"
     return (f'step "{name}" {why}', f"write {'.'.join(use.path)} | default(…), {guard}") if why else ("", "")
 
 
@@ -208,14 +209,14 @@ def _why_no_outcome(text: Text, use: NameUse, wanted: Placed) -> tuple[str, str]
     return f'nothing has become of step "{wanted.step.id}" yet here', "use a step above this one"
 
 
-def _why_uncertain(text: Text, wanted: Placed, path: tuple[str, ...]) -> str:
+def _why_uncertain(context: Context, text: Text, wanted: Placed, path: tuple[str, ...]) -> str:
     """Empty if the step has an answer wherever this text is read, else what may have become of it."""
     user = text.placed
     name = wanted.step.id
     if user is not None and name == user.step.id:
         return ""
-    guards = _guards_of(text)
-    if any(_speaks_of(guard, name) or _gives(guard, path) for guard in guards):
+    guards = guards_of(text)
+    if any(speaks_of(guard, name) or gives(guard, path) for guard in guards):
         return ""
     mine = user.branches if user is not None else ()
     if any(step_id == name for step_id, _ in mine):
@@ -224,41 +225,20 @@ def _why_uncertain(text: Text, wanted: Placed, path: tuple[str, ...]) -> str:
         return "may have been refused"
     if wanted.step.if_late == "continue":
         return "may have waited in vain"
-    chosen = {outer.step.id for outer in wanted.around if outer.step.verb == "choose"}
-    shares_branch = all(branch in mine for branch in wanted.branches if branch[0] in chosen)
-    known = [part for guard in guards for part in _parts(guard)]
-    if shares_branch and all(part in known for condition in wanted.guards for part in _parts(condition)):
-        return ""
-    return "may have been skipped"
+    why = _why_not_approved(context, name, user.step.id if user is not None else "", guards)
+    return why or ("" if runs_too(wanted, guards, mine) else "may have been skipped")
 
 
-def _guards_of(text: Text) -> tuple[str, ...]:
-    """The conditions that hold where the text is read; a step's own `when` is not yet known while it is read."""
-    if text.placed is None:
-        return ()
-    guards = text.placed.guards
-    return guards[:-1] if text.path == (*text.placed.path, "when") and text.placed.step.when is not None else guards
-
-
-def _parts(condition: str) -> Iterator[Any]:
-    """The conditions that `and` joins, as trees; a text that is no single expression stands for itself."""
-    tree = parsed(only_expression(condition))
-    waiting: list[Any] = [condition.strip() if tree is None else tree]
-    while waiting:
-        part = waiting.pop()
-        if type(part).__name__ == "And":
-            waiting.extend((part.left, part.right))
-        else:
-            yield part
-
-
-def _speaks_of(condition: str, step_id: str) -> bool:
-    return any(use.path[:2] == ("outcome", step_id) for use in names(condition))
-
-
-def _gives(condition: str, path: tuple[str, ...]) -> bool:
-    tree = parsed(only_expression(condition))
-    return tree is not None and any(path[: len(given)] == given for given in given_paths(tree))
+def _why_not_approved(context: Context, name: str, user: str, guards: tuple[str, ...]) -> str:
+    """Of a step that is covered: empty if whoever reads it runs only where it was approved."""
+    for gate in context.gates.get(name, ()):
+        approval, asked = gate.step.approval, any(speaks_of(guard, gate.step.id) for guard in guards)
+        if approval is not None and not asked and user not in approval.covers:
+            if approval.if_no == "continue":
+                return "may not have been approved"
+            if approval.may_leave_out:
+                return "may have been left out"
+    return ""
 
 
 def _at_part(context: Context, text: Text, use: NameUse, number: int, code: str, what: str, hint: str = "") -> Problem:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from runner.contract import Json
+from runner.contract import Action, Json
 from runner.language.check.context import Context, Placed, Text, only_expression, parsed
 from runner.language.expressions import Key, kind_of_answer, path_of, use_of
 from runner.language.fields import FieldType, fields_below, shape_of
@@ -15,6 +15,8 @@ Shape = FieldType | None
 """The type of a value; None where it is not known."""
 
 _TEXT, _MOMENT, _NUMBER = FieldType(kind="text"), FieldType(kind="datetime"), FieldType(kind="number")
+_ENDS = "done found skipped refused late left_out failed".split()
+_ANSWERS = "yes no skipped".split()
 _KEEP_ITEMS = ("where", "sort", "unique", "default")
 _OUTPUTS: Mapping[str, Mapping[str, Shape]] = {
     "approve": {"by": None, "at": _MOMENT, "comment": _TEXT},
@@ -42,7 +44,14 @@ def output_of(context: Context, step: Step) -> Mapping[str, Shape] | None:
     found: dict[str, Shape] = {name: shape_of(written) for name, written in action.output.items()}
     if action.fan_out:
         found["each"] = FieldType(kind="list")
+    if step.id in context.gates:
+        found.setdefault("sent", FieldType(kind="record", fields=_sent(action, step)))
     return {**found, "found": FieldType(kind="yes_no")} if step.verb == "read" else found
+
+
+def _sent(action: Action, step: Step) -> dict[str, FieldType]:
+    """What left of a step that people approve, as they left it."""
+    return {name: shape_of(action.input.get(name, "any")) or FieldType(kind="any") for name in step.with_}
 
 
 def _set_aside(context: Context, step: Step) -> FieldType:
@@ -84,6 +93,11 @@ def _items(context: Context, text: Text, part: Any) -> Shape:
     return _items(context, text, values[0]) if name in _KEEP_ITEMS else None
 
 
+def _outcome(context: Context, name: str) -> Shape:
+    words = _ANSWERS if name in context.by_id and context.by_id[name].step.verb == "approve" else _ENDS
+    return FieldType(kind="choice", choices={word: word for word in words})
+
+
 def lists_around(text: Text) -> list[Placed]:
     """Every `each` that this text is read inside of, the innermost last; `named` is read for each item."""
     if text.placed is None:
@@ -118,7 +132,7 @@ def shape_at(context: Context, text: Text, path: tuple[Key, ...]) -> Shape:
     elif root == "steps" and len(path) > 2 and path[1] in context.by_id:
         known, rest = output_of(context, context.by_id[str(path[1])].step), path[2:]
     elif root == "outcome" and len(path) == 2:
-        return _TEXT
+        return _outcome(context, str(path[1]))
     elif root == "output" and text.placed is not None and text.reach == "compensation":
         known = output_of(context, text.placed.step)
     elif root == "item":

@@ -53,10 +53,23 @@ def find_unreachable(context: Context) -> Iterator[Problem]:
     people = context.facts.people
     for path, name in _people(context):
         scalar = context.source.scalars.get(path)
-        why = people.reachable(name) if name and scalar is not None and scalar.text == name else ""
+        is_here = bool(name) and scalar is not None and scalar.text == name
+        why = (people.reachable(name) if name != STARTERS_CHIEF else _no_chief(context)) if is_here else ""
         if why:
             hint = _nearest_name(name, people.names()) if why.startswith("there is no") else ""
             yield context.source.problem("FL301", path, why, hint)
+
+
+STARTERS_CHIEF = "manager_of:starter"
+STARTED_BY_PEOPLE = ("manual", "form")
+
+
+def _no_chief(context: Context) -> str:
+    if not any(kind in trigger for trigger in context.flow.trigger for kind in STARTED_BY_PEOPLE):
+        return f"nobody starts this flow by hand or by a form, so {STARTERS_CHIEF} is nobody"
+    if not any(person.manager for person in context.facts.people.people.values()):
+        return f"nobody in people.yaml has a manager, so {STARTERS_CHIEF} is nobody"
+    return ""
 
 
 def _nearest_name(name: str, known: tuple[str, ...]) -> str:
@@ -75,5 +88,16 @@ def _people(context: Context) -> Iterator[tuple[Path, str]]:
         step, path = placed.step, placed.path
         yield (*path, "owner"), step.owner
         yield (*path, "hand_off"), step.hand_off_to
+        if step.approval is not None:
+            yield from _approvers((*path, "by"), step.approval.by)
+            yield (*path, "escalate_to"), step.approval.escalate_to
+        if step.compensate is not None:
+            yield from _approvers((*path, "compensate", "approve_by"), step.compensate.approve_by)
         if step.compensate is not None and step.compensate.word == "hand_off":
             yield (*path, "compensate", "hand_off"), step.compensate.target
+
+
+def _approvers(path: Path, names: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
+    """One name, or a list of them."""
+    yield from ((path, name) for name in names[:1])
+    yield from (((*path, number), name) for number, name in enumerate(names))

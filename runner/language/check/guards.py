@@ -1,0 +1,48 @@
+"""Conditions that hold: what must have run where a text is read or a step runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from runner.language.check.context import Placed, Text, only_expression, parsed
+from runner.language.expressions import given_paths, names
+
+Branches = tuple[tuple[str, int], ...]
+
+
+def runs_too(wanted: Placed, guards: tuple[str, ...], branches: Branches) -> bool:
+    """Whether a step has run wherever these conditions hold and these branches are taken."""
+    chosen = {outer.step.id for outer in wanted.around if outer.step.verb == "choose"}
+    shares_branch = all(branch in branches for branch in wanted.branches if branch[0] in chosen)
+    known = [part for guard in guards for part in _parts(guard)]
+    return shares_branch and all(part in known for condition in wanted.guards for part in _parts(condition))
+
+
+def guards_of(text: Text) -> tuple[str, ...]:
+    """The conditions that hold where the text is read; a step's own `when` is not yet known while it is read."""
+    if text.placed is None:
+        return ()
+    guards = text.placed.guards
+    return guards[:-1] if text.path == (*text.placed.path, "when") and text.placed.step.when is not None else guards
+
+
+def _parts(condition: str) -> Iterator[Any]:
+    """The conditions that `and` joins, as trees; a text that is no single expression stands for itself."""
+    tree = parsed(only_expression(condition))
+    waiting: list[Any] = [condition.strip() if tree is None else tree]
+    while waiting:
+        part = waiting.pop()
+        if type(part).__name__ == "And":
+            waiting.extend((part.left, part.right))
+        else:
+            yield part
+
+
+def speaks_of(condition: str, step_id: str) -> bool:
+    return any(use.path[:2] == ("outcome", step_id) for use in names(condition))
+
+
+def gives(condition: str, path: tuple[str, ...]) -> bool:
+    tree = parsed(only_expression(condition))
+    return tree is not None and any(path[: len(given)] == given for given in given_paths(tree))
