@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -431,3 +432,15 @@ def test_a_compensation_that_cannot_be_undone_is_asked_about() -> None:
     assert told(HEAD + made + "      approve_by: [team:leads, person:ken]\n") == [
         "FL301 person:ken has no address (mail or chat) | "
     ]
+
+
+def test_the_whole_example_of_the_language_is_in_order() -> None:
+    text = (Path(__file__).parent / "whole_flow.yaml").read_text(encoding="utf-8").replace("whole_flow", "flow")
+    for old, new in (("sales_ops", "leads"), ("sales_leads", "leads"), ("finance", "leads"), ("head_of_sales", "cfo")):
+        text = text.replace(old, new)
+    create = replace(ACTIONS["crm.create_contact"], input={"name": "text", "email": "email", "note": "text or empty"})
+    templates = {"welcome.md": "subject: W\n\n${{ values.plan }}\n", "correction.md": "subject: C\n\nSorry.\n"}
+    around = {"actions": {**ACTIONS, "crm.create_contact": create}, "templates": templates}
+    assert told(text, **around) == []
+    assert [one[:5] for one in told(text.replace("covers: [welcome, paid]", "covers: [paid]"), **around)] == ["FL203"]
+    assert [one[:5] for one in told(text.replace("      approve_by: team:leads\n", ""), **around)] == ["FL203"]
