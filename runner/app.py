@@ -205,6 +205,7 @@ class OwnDriver:
         self._clock = clock
         self._lock = lock
         self._turns: dict[str, list[Callable[[], None]]] = {}
+        self._stamp: dict[Path, tuple[int, int]] = {}
 
     @contextlib.asynccontextmanager
     async def running(self, *, settles: bool = True) -> AsyncIterator[None]:
@@ -268,6 +269,18 @@ class OwnDriver:
         """Starts a run of a flow that was pinned, or joins one."""
         return await self.start_bundle(self._outside.bundle(digest), wish)
 
+    def _look_again(self) -> None:
+        """Takes up settings that were changed, unless they are wrong; looking whether they were costs little."""
+        folder = self._project.folder
+        files = [file for file in (*folder.iterdir(), *folder.glob("connectors/*")) if file.is_file()]
+        stamp = {file: (file.stat().st_mtime_ns, file.stat().st_size) for file in files}
+        if stamp == self._stamp:
+            return
+        project = self._project.again()
+        if not any(problem.level == "error" for problem in project.problems()):
+            self._adopt(project)
+            self._stamp = stamp
+
     def _adopt(self, project: Project) -> None:
         self._project = project
         self._outside.renew(project)
@@ -284,14 +297,12 @@ class OwnDriver:
     async def act(self, run: str, order: Order) -> RunView:
         """Reports a person's order and waits until the engine has decided about it."""
         run = self.store.run(run).run
-        project = self._project.again()
-        if not any(problem.level == "error" for problem in project.problems()):
-            self._adopt(project)
+        self._look_again()
         state, _ = read_state(self.store, run)
         if state.has_ended and order.action in ORDERS and sentence(state, order.action)[0] == "done":
             return await self._clean_up(state, order)
         if order.action == "move":
-            await move(self.store, project, run, order, self._clock.now)
+            await move(self.store, self._project.again(), run, order, self._clock.now)
         else:
             bundle = self._outside.bundle(state.bundle)
             await give(self.store, bundle, run, order, lambda at: max(self._clock.now(), at.at))

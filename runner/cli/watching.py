@@ -19,7 +19,7 @@ from runner.cli import DEFECT, OK, page, place, timeline
 from runner.engine.embedded import GRACE
 from runner.errors import AlreadySo, NotFound, NotPossible
 from runner.language.nearest import did_you_mean
-from runner.people.operations import Order
+from runner.people.operations import Order, pinned
 from runner.store.facts import RunView, Started
 from runner.telling import questions, story, words
 from runner.telling.lines import AGAIN, Line
@@ -185,6 +185,7 @@ def act(run: str, order: Order, *, as_json: bool) -> None:
     with opened() as amends:
         name = amends.store.run(run).run
         order = completed(amends, name, replace(order, by=person(amends, order.by)))
+        order = pinned(story_of(amends, name).state, order)
         before, found, told = amends.store.log_end(name).seq, [name], [False]
 
         async def doing(driver: Driver) -> RunView:

@@ -311,7 +311,7 @@ def _forward_closed(state: State, event: e.ForwardClosed) -> State:
     steps = {path: replace(step, due=None) for path, step in state.steps.items()}
     state = replace(state, scopes=put(state.scopes, event.step, scope), steps=steps)
     state = not_held(state, *(path for path in state.held if path.startswith(f"{event.step}/") or not event.step))
-    state = withdraw(state, lambda handoff: handoff.kind in ("step", "failure") or handoff.purpose == "find")
+    state = withdraw(state, lambda handoff: handoff.kind in ("step", "failure", "outputs") or handoff.purpose == "find")
     handoffs = {name: replace(each, choices=_closed_choices(state, each)) for name, each in state.handoffs.items()}
     state = replace(state, handoffs=handoffs)
     return stop_here(state) if state.stops_here else state

@@ -15,7 +15,7 @@ from runner.engine.embedded import read_state
 from runner.errors import AlreadySo, NotPossible, SequenceConflict
 from runner.language.bundle import Bundle
 from runner.language.expressions import needed
-from runner.people.table import sentence
+from runner.people.table import open_questions, sentence
 from runner.store.facts import AlreadyReported, Store
 
 
@@ -50,14 +50,22 @@ async def give(store: Store, bundle: Bundle, run: str, order: Order, now: Callab
     """
     while True:
         state, end = read_state(store, run)
+        order = pinned(state, order)
         report = report_for(bundle, state, order, now(state))
-        if isinstance(report, e.HandOffResolved):  # this question is meant, not the one that may follow it
-            order = replace(order, action=report.choice, handoff=report.handoff)
         try:
             await store.report(run, report, end.seq)
         except (SequenceConflict, AlreadyReported):
             continue
         return
+
+
+def pinned(state: State, order: Order) -> Order:
+    """The order with the question that it answers as the run stands now: not one that may follow it is meant."""
+    try:
+        asked = _asked(state, order)
+    except NotPossible:
+        return order
+    return order if asked is None else replace(order, handoff=asked.id)
 
 
 def report_for(bundle: Bundle, state: State, order: Order, now: int) -> e.Event:
@@ -77,8 +85,7 @@ def report_for(bundle: Bundle, state: State, order: Order, now: int) -> e.Event:
 
 def possible(bundle: Bundle, state: State) -> tuple[str, ...]:
     """The orders that fit this state, most useful first."""
-    asked = () if state.has_ended else state.open_handoffs
-    found = dict.fromkeys(choice for handoff in asked for choice in handoff.choices)
+    found = dict.fromkeys(choice for handoff in open_questions(state) for choice in handoff.choices)
     orders = ("resume", "pause", "stop", "stop_compensate")
     return (*found, *(action for action in orders if sentence(state, action)[0] == "done"))
 
@@ -105,14 +112,15 @@ def _asked(state: State, order: Order) -> HandOff | None:
 
     Raises AlreadySo or NotPossible where the question meant was answered before.
     """
-    if order.action in ("pause", "resume", "stop", "stop_compensate") or state.has_ended:
+    opened = open_questions(state)
+    if order.action in ("pause", "resume", "stop", "stop_compensate") or not opened:
         _tell_answered(state, order)
         return None
-    meant = [h for h in state.open_handoffs if _is_meant(h, order)]
+    meant = [h for h in opened if _is_meant(h, order)]
     if not meant:
         _tell_answered(state, order)
-        if state.open_handoffs and (order.handoff or order.step):
-            places = ", ".join(f"{h.id} (step {h.step or 'the run'})" for h in state.open_handoffs)
+        if order.handoff or order.step:
+            places = ", ".join(_place(h) for h in opened)
             raise NotPossible(f'"{order.handoff or order.step}" is not an open question of run {state.run}: {places}')
         return None
     fitting = [h for h in meant if order.action in h.choices] or [h for h in meant if _choice(h, order.action)]
@@ -121,11 +129,11 @@ def _asked(state: State, order: Order) -> HandOff | None:
     if not fitting:
         words = ", ".join(meant[0].choices)
         raise NotPossible(
-            f"{order.action} does not answer {meant[0].id} (step {meant[0].step}); it can be answered by {words}"
+            f"{order.action} does not answer {_place(meant[0])} of run {state.run}; it can be answered by {words}"
         )
     if len(fitting) > 1 and order.action != "compensate":
-        places = ", ".join(f"{h.id} (step {h.step})" for h in fitting)
-        raise NotPossible(f"more than one question fits: {places}; name one with --handoff")
+        places = ", ".join(_place(h) for h in fitting)
+        raise NotPossible(f"more than one question of run {state.run} fits: {places}; name one with --handoff")
     return fitting[-1]
 
 
@@ -133,14 +141,15 @@ def _is_meant(handoff: HandOff, order: Order) -> bool:
     return order.handoff in ("", handoff.id) and order.step in ("", handoff.step)
 
 
-def _choice(handoff: HandOff, action: str) -> str:
-    """The choice of a question that an action stands for; empty where it has none.
+def _place(handoff: HandOff) -> str:
+    return f"{handoff.id} ({f'step {handoff.step}' if handoff.step else 'about the run'})"
 
-    A retry of a call in doubt asks the service again; "compensate" where that has begun makes the rest good.
-    """
-    stands_for = {"retry": "again", "compensate": "go_on"} if handoff.purpose else {}
-    offered = [choice for choice in (action, stands_for.get(action)) if choice in handoff.choices]
-    return action if action == "acknowledge" else next((choice for choice in offered if choice), "")
+
+def _choice(handoff: HandOff, action: str) -> str:
+    """The choice that an action stands for, empty where there is none: a retry of a call in doubt asks again."""
+    if action in ("acknowledge", *handoff.choices):
+        return action
+    return "again" if action == "retry" and "again" in handoff.choices else ""
 
 
 def _tell_answered(state: State, order: Order) -> None:
@@ -149,7 +158,7 @@ def _tell_answered(state: State, order: Order) -> None:
     if not answered or not (order.handoff or order.step or _is_so(answered[-1], order.action)):
         return
     last = answered[-1]
-    place = f"{last.id} (step {last.step or 'the run'})"
+    place = _place(last)
     if _is_so(last, order.action):
         raise AlreadySo(f"{last.by} has answered {place} of run {state.run} with {last.choice} already")
     raise NotPossible(

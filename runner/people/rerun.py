@@ -7,7 +7,7 @@ from runner.core.state import State
 from runner.engine.starting import Wish
 from runner.errors import AlreadySo, NotPossible
 from runner.people.table import sentence, something_stands
-from runner.store.facts import RunFilter, RunView, Store
+from runner.store.facts import RunView, Store
 
 
 def wish_anew(store: Store, view: RunView, state: State, by: str) -> Wish:
@@ -17,8 +17,8 @@ def wish_anew(store: Store, view: RunView, state: State, by: str) -> Wish:
     it was run again before.
     """
     _refuse(view, state)
-    same = store.runs(RunFilter(flow=view.flow, key=(view.mode, view.run_key), limit=1))
-    if same[0].rerun > view.rerun:
+    same = store.run_of_key(view.flow, view.mode, view.run_key)
+    if same is not None and same[0].rerun > view.rerun:
         newest = same[0].run
         raise AlreadySo(f"run {view.run} was run again as {newest}; start that one anew: amends runs rerun {newest}")
     first = store.log(view.run)[0].event

@@ -17,7 +17,7 @@ from runner.core.forward import STEP_CHOICES
 from runner.core.state import HandOff, State
 from runner.core.status import standing_of
 
-Answer = Literal["done", "already", "refused"]
+Answer = Literal["done", "perhaps", "already", "refused"]
 
 ACTIONS: Mapping[str, tuple[str, str]] = {
     "pause": ("begin nothing new until it is resumed", "it cannot be paused"),
@@ -46,7 +46,7 @@ class Situation:
     """How a run stands. `is_so` follows "run X", `way_out` says what can be done there.
 
     `done`: the actions that are done; `already`: those that are so already, with what is said then. The rest is
-    refused. `question`: it is about one open question of the run.
+    refused. `perhaps`: done where the question offers it, because the service can be asked once more.
     """
 
     shown: str
@@ -54,10 +54,12 @@ class Situation:
     way_out: str = ""
     done: tuple[str, ...] = ()
     already: Mapping[str, str] = field(default_factory=dict)
-    question: bool = False
+    perhaps: tuple[str, ...] = ()
 
     def answer(self, action: str) -> Answer:
         """What the table says."""
+        if action in self.perhaps:
+            return "perhaps"
         return "done" if action in self.done else "already" if action in self.already else "refused"
 
 
@@ -67,6 +69,7 @@ _RESUME = "resume it first: `amends runs resume {run}`"
 _ANEW = "start it anew: `amends runs rerun {run}`"
 _OTHER_KEY = "what is to be done again needs a run under another key"
 _ORDERS = ("pause", "stop", "stop_compensate", "compensate")
+_AGAIN = ("again", "retry")
 _GOES = {"resume": "is not paused: it {is_so}"}
 _MAKES_GOOD = {"stop_compensate": "is compensating already", "compensate": "is compensating already"}
 _STOPPING = {"stop": "is being stopped already"}
@@ -82,13 +85,13 @@ def _makes_good(shown: str, is_so: str) -> Situation:
     return Situation(shown=shown, is_so=is_so, way_out=_SHOW, done=("pause", "stop"), already=already)
 
 
-def _asks(shown: str, choices: tuple[str, ...], *, closed: str = "") -> Situation:
+def _asks(shown: str, choices: tuple[str, ...], *, closed: str = "", perhaps: tuple[str, ...] = ()) -> Situation:
     """An open question. `closed`: forward is closed, and the rest is made good, or was stopped."""
-    orders = {"": _ORDERS, "compensating": ("pause", "stop"), "stopping": ("pause",)}[closed]
+    orders = {"": _ORDERS, "compensating": ("pause", "stop"), "stopping": ()}[closed]
     already = {"": {}, "compensating": _MAKES_GOOD, "stopping": _STOPPING}[closed]
     return Situation(
         shown=shown, is_so="waits for a person's answer", way_out=_SHOW, done=(*orders, *choices, "acknowledge"),
-        already={name: said for name, said in already.items() if name not in choices}, question=True,
+        already=already, perhaps=perhaps,
     )  # fmt: skip
 
 
@@ -115,29 +118,29 @@ SITUATIONS: Mapping[str, Situation] = {
         already={**_PAUSED, **_MAKES_GOOD},
     ),
     "failure": _asks("asks: a step failed", FAILURE_CHOICES),
-    "unknown": _asks("asks: did it happen?", UNKNOWN_CHOICES),
-    "unknown_again": _asks(
-        "asks: did it happen? (the service can be asked again)", ("again", "retry", *UNKNOWN_CHOICES)
-    ),
-    "several": _asks("asks: which record is ours?", SEVERAL_CHOICES),
+    "unknown": _asks("asks: did it happen?", UNKNOWN_CHOICES, perhaps=_AGAIN),
+    "several": _asks("asks: which record is ours?", SEVERAL_CHOICES, perhaps=_AGAIN),
     "step": _asks("asks: the flow hands over", STEP_CHOICES),
     "outputs": _asks("asks: the outputs have no answer", OUTPUT_CHOICES),
     "undoing": _makes_good("compensating, a call is out", "is making good what it has done"),
     "undo_retrying": _makes_good("compensating, waits to try again", "tries to make step {step} good again by itself"),
     "cleaning": _makes_good("a clean-up run", "is making good what run {continues} left"),
     "doubt_undoing": _asks(
-        "asks while compensating: did it happen?", ("happened", "did_not", "go_on", "compensate", "take_over"),
-        closed="compensating",
+        "asks while compensating: did it happen?", ("happened", "did_not", "go_on", "take_over"),
+        closed="compensating", perhaps=_AGAIN,
     ),
-    "undo_unknown": _asks("asks: was it made good?", UNKNOWN_CHOICES_UNDO, closed="compensating"),
+    "undo_unknown": _asks(
+        "asks: was it made good?", UNKNOWN_CHOICES_UNDO, closed="compensating", perhaps=_AGAIN
+    ),
     "undo_failed": _asks("asks: a compensation failed", FAILED_CHOICES, closed="compensating"),
     "undo_by_hand": _asks("asks: a person makes it good", COMPENSATION_CHOICES, closed="compensating"),
     "stopping": Situation(
-        shown="being stopped, a call is out", is_so="is being stopped", way_out=_SHOW, done=("pause",),
+        shown="being stopped, a call is out", is_so="is being stopped", way_out=_SHOW,
         already=_STOPPING,
     ),
     "doubt_stopping": _asks(
-        "asks while being stopped: did it happen?", ("happened", "did_not", "take_over"), closed="stopping"
+        "asks while being stopped: did it happen?", ("happened", "did_not", "take_over"), closed="stopping",
+        perhaps=_AGAIN,
     ),
     "succeeded": _ended("succeeded", _OTHER_KEY),
     "succeeded_bare": _ended("succeeded, nothing was changed", _ANEW, "rerun"),
@@ -158,9 +161,10 @@ SITUATIONS: Mapping[str, Situation] = {
 }  # fmt: skip
 
 _BY_KIND: Mapping[str, str] = {
-    "failure": "failure", "several": "several", "step": "step", "outputs": "outputs", "request": "undo_failed",
-    "compensation_failed": "undo_failed", "compensation": "undo_by_hand", "compensation_unknown": "undo_unknown",
+    "request": "undo_failed", "compensation_failed": "undo_failed", "compensation": "undo_by_hand",
+    "compensation_unknown": "undo_unknown",
 }  # fmt: skip
+"""The kinds of questions that are no rows by themselves."""
 
 
 def situation_of(state: State) -> str:
@@ -169,11 +173,18 @@ def situation_of(state: State) -> str:
         return _end_of(state)
     if state.is_paused:
         return "paused_undoing" if state.root.closed else "paused"
-    if state.open_handoffs:
-        return asked_by(state, state.open_handoffs[0])
     if state.stops_here:
-        return "stopping"
-    return _on_its_way(state)
+        return "doubt_stopping" if open_questions(state) else "stopping"
+    asked = open_questions(state)
+    return asked_by(state, asked[0]) if asked else _on_its_way(state)
+
+
+def open_questions(state: State) -> tuple[HandOff, ...]:
+    """The questions that wait for an answer. Once a stop is ordered only what became of a call is still asked."""
+    if state.has_ended:
+        return ()
+    is_ordered = state.stop is not None and not state.root.closed
+    return tuple(h for h in state.open_handoffs if h.asks_what_became or not is_ordered)
 
 
 def _end_of(state: State) -> str:
@@ -192,7 +203,7 @@ def something_stands(state: State) -> bool:
 def _on_its_way(state: State) -> str:
     is_out = any(call.is_open for call in state.calls.values())
     retries = any(call.due is not None for call in state.calls.values())
-    if state.root.closed:
+    if state.root.closed or state.stop is not None:
         if state.continues:
             return "cleaning"
         return "undo_retrying" if retries and not is_out else "undoing"
@@ -209,11 +220,10 @@ def _on_its_way(state: State) -> str:
 
 def asked_by(state: State, handoff: HandOff) -> str:
     """The row of the table for the answers to one open question."""
-    if handoff.purpose == "do" and handoff.kind in ("unknown", "several") and state.root.closed:
+    is_closed = state.root.closed or state.stop is not None
+    if handoff.purpose == "do" and handoff.kind in ("unknown", "several") and is_closed:
         return "doubt_stopping" if state.stops_here else "doubt_undoing"
-    if handoff.kind == "unknown":
-        return "unknown_again" if "again" in handoff.choices else "unknown"
-    return _BY_KIND[handoff.kind]
+    return _BY_KIND.get(handoff.kind, handoff.kind)
 
 
 def sentence(state: State, action: str) -> tuple[Answer, str]:
@@ -234,9 +244,9 @@ def sentence(state: State, action: str) -> tuple[Answer, str]:
 
 
 def as_markdown() -> str:
-    """The table as the README shows it: ● done, = so already, nothing where it is refused."""
+    """The table as the README shows it: ● done, ○ perhaps, = so already, nothing where it is refused."""
     heads = [name.replace("_", " ") for name in ACTIONS]
-    signs = {"done": "●", "already": "=", "refused": ""}
+    signs = {"done": "●", "perhaps": "○", "already": "=", "refused": ""}
     lines = [f"| a run that is … | {' | '.join(heads)} |", f"|---|{':-:|' * len(heads)}"]
     for situation in SITUATIONS.values():
         cells = " | ".join(signs[situation.answer(action)] for action in ACTIONS)

@@ -211,7 +211,7 @@ class RunFilter:
     """Which runs a list wants; empty means any. `before` is the run id to page on from (newest first).
 
     `changed_since`: something happened in it since then. `at_step`: it rests or waits at this step (its id, or a whole
-    path), or asks a person about it. `key` is (mode, run key). `open_only`: it has not ended.
+    path), or asks a person about it. `open_only`: it has not ended.
     """
 
     flow: str = ""
@@ -220,7 +220,6 @@ class RunFilter:
     since: int | None = None
     changed_since: int | None = None
     at_step: str = ""
-    key: tuple[str, str] | None = None
     open_only: bool = False
     before: str = ""
     limit: int = 50

@@ -403,8 +403,6 @@ def _narrowed(connection: Connection, wanted: RunFilter) -> Select[Any]:
         conditions.append(runs.c.updated_at >= wanted.changed_since)
     if wanted.open_only:
         conditions.append(_OPEN)
-    if wanted.key is not None:
-        conditions += [runs.c.mode == wanted.key[0], runs.c.run_key == wanted.key[1]]
     if wanted.at_step:
         asked = exists().where(
             handoffs.c.run_id == runs.c.run_id, handoffs.c.status != "resolved", _is_step(handoffs.c.step, wanted)

@@ -27,7 +27,6 @@ ASKED: dict[str, Ask] = {
         RunFilter(flow="signup", status=("needs_person",), at_step="billing")
     ),
     "of any flow at a step": lambda store: store.runs(RunFilter(at_step="billing", open_only=True)),
-    "a run key": lambda store: store.runs(RunFilter(flow="signup", key=("live", "K-1"))),
     "open": lambda store: store.open_runs(),
     "due": lambda store: store.due(1),
     "next due": lambda store: store.next_due(),

@@ -20,9 +20,10 @@ import struct
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, Self
 from urllib.parse import parse_qsl, unquote
 
@@ -65,6 +66,7 @@ class HttpService:
         self.port = port
         self.connections: set[Connection] = set()
         self.doors_to_shut = 0
+        self.held: list[Callable[[], None]] = []
         self._keep_requests = keep_requests
         self._scripts: list[Script] = []
         self._server: asyncio.Server | None = None
@@ -97,6 +99,12 @@ class HttpService:
     def script(self, match: str, *says: Say, always: Say | None = None) -> None:
         """Tells the next matching requests what `says` says, in order; `always` answers all that come after."""
         self._scripts.append(Script(match, says, always))
+
+    def release(self) -> None:
+        """Lets the answers go that were held (`HELD`), and forgets what was still to be told."""
+        held, self.held, self._scripts = self.held, [], []
+        for answer in held:
+            answer()
 
     def shut_door(self, times: int = 1) -> None:
         """Closes the next `times` connections as soon as they are made: not one byte of a request is read."""
@@ -229,6 +237,9 @@ class Connection(asyncio.Protocol):
         self._is_busy = True
         self._service.busy += 1
         self._service.most_busy = max(self._service.busy, self._service.most_busy)
+        if say.delay < 0:
+            self._service.held.append(partial(self._answer, say, answer, len(body)))
+            return
         asyncio.get_running_loop().call_later(say.delay / 1000, self._answer, say, answer, len(body))
 
     def _answer(self, say: Say, answer: bytes, size: int) -> None:

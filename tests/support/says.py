@@ -20,8 +20,8 @@ class Say:
     """How one request is answered. All defaults together mean: as usual.
 
     `status` 0 keeps the usual status; `json` or `raw` replace the usual body. `done` says whether the effect happens
-    (`cut="before"` never does it). `delay` is ms between the effect and the answer, `pause` ms between single bytes
-    of the body (a slow drip).
+    (`cut="before"` never does it). `delay` is ms between the effect and the answer (below 0: until `release`), `pause`
+    ms between single bytes of the body (a slow drip).
     """
 
     status: int = 0
@@ -49,6 +49,7 @@ DROP_BEFORE = Say(cut="before", done=False)
 DROP_AFTER = Say(cut="after")
 RESET = Say(cut="reset")
 HALF_ANSWER = Say(cut="half")
+HELD = Say(delay=-1)
 
 
 def refused(status: int = 422, message: str = "no") -> Say:

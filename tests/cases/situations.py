@@ -1,0 +1,269 @@
+"""How a real run comes into each situation of the operators' table, and what follows from each button there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from runner.contract import Json
+from tests.cases.ground import connector, flow
+from tests.support.says import DROP_AFTER, HELD, Say, refused
+
+RESERVE = """  - id: reserve
+    do: shop.reserve
+    with: { note: x }
+    compensate: { cancel: shop.release, with: { note: x, of: "${{ output.id }}" } }
+"""
+BY_HAND = RESERVE.replace(
+    '{ cancel: shop.release, with: { note: x, of: "${{ output.id }}" } }', "{ hand_off: person:me }"
+)
+ONCE = RESERVE.replace("shop.release", "shop.post")
+CHARGE = """  - id: charge
+    do: shop.charge
+    with: { note: x, amount: 1 }
+    compensate: { cancel: shop.refund, with: { note: x, of: "${{ output.id }}" } }
+"""
+BOOK = CHARGE.replace("charge", "book").replace("refund", "unbook")
+FOUND = BOOK.replace("shop.book", "shop.lend").replace("    with:", '    find: { note: "x" }\n    with:', 1)
+LEND = """  lend:
+    writes: keyed
+    key: { header: Idempotency-Key, life: 1 hour }
+    input: { note: any, amount: number or empty }
+    request: { post: /lend, json: { note: "${{ input.note }}" } }
+    output: { id: text, note: any }
+    external_id: ${{ response.json.id }}
+    find:
+      by: [note]
+      request: { get: /book, query: { note: "${{ input.note }}" } }
+      count: ${{ response.json.items | length }}
+      output: { id: "${{ response.json.items[0].id }}", note: "${{ response.json.items[0].note }}" }
+      external_id: ${{ response.json.items[0].id }}
+"""
+POST = """  - id: charge
+    do: shop.post
+    with: { note: x }
+    unattended: It only counts.
+    accept_order: It may go first.
+    compensate: { hand_off: person:me }
+"""
+NAP = '  - { id: nap, wait: { until: "${{ inputs.until }}" } }\n'
+LOOK = "  - { id: look, hand_off: person:me }\n"
+PLAN = "  - { id: plan, read: shop.plan, with: { code: pro } }\n"
+LAST = "  - id: last\n    do: shop.log\n    with: { note: x }\n    compensate: { none: It only counts. }\n"
+INPUTS = '{ until: { datetime: null, default: "2099-01-01T00:00:00Z" } }'
+NO = (refused(),)
+LATER = (Say(status=503, json={}, headers={"Retry-After": "60"}, done=False),)
+LOST = (DROP_AFTER,) * 4
+TWO = Say(status=200, json={"items": [{"id": "book-1", "note": "x"}, {"id": "book-2", "note": "x"}]})
+OUTPUT: Mapping[str, Json] = {"id": "seen-1", "note": "x"}
+WORDS: Mapping[str, Mapping[str, Json]] = {
+    "happened": {"output": OUTPUT}, "skip": {"reason": "Done by phone.", "reference": "T-1"},
+    "done": {"reason": "Put right."}, "stands": {"reason": "It may stay."},
+}  # fmt: skip
+"""What some buttons need."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Way:
+    """A flow, what the shop says, where the run rests then, and what is pressed to come into the situation.
+
+    `status`: what the run's status is when it has come there; `out`: a request that is held there; `follows`: the
+    status that each button leads to, with `&` where a second press is refused because it comes too late or where the
+    first one ended the run (else it is told as being so already).
+    """
+
+    steps: str
+    follows: Mapping[str, str]
+    says: Mapping[str, Sequence[Say]] = field(default_factory=dict)
+    status: str = "needs_person"
+    out: str = ""
+    before: Sequence[str] = ()
+    on_failure: str = "compensate"
+    record: str = ""
+    outputs: str = ""
+    mode: str = "live"
+    limit: int = 2_000
+
+    def flow(self, name: str) -> str:
+        text = flow(
+            name, self.steps, inputs=INPUTS, on_failure=self.on_failure, record=self.record, outputs=self.outputs
+        )
+        return text.replace("mode: live", f"mode: {self.mode}")
+
+    def shop(self) -> str:
+        """The connector: a call that is held may take long, one that is looked up must not."""
+        return connector(limit=20_000 if self.out else self.limit, more=LEND)
+
+
+HELD_BACK = {"stop": "stopped", "stop_compensate": "compensated", "compensate": "compensated"}
+WAYS: Mapping[str, Way] = {
+    "queued": Way(
+        steps=RESERVE, status="queued",
+        follows={"pause": "paused", "stop": "stopped", "stop_compensate": "failed &", "compensate": "failed &"},
+    ),
+    "calling": Way(
+        steps=RESERVE + CHARGE, says={"POST /charge": (HELD,)}, out="/charge", status="running",
+        follows={"pause": "paused", **HELD_BACK},
+    ),
+    "between": Way(
+        steps=RESERVE + CHARGE, says={"POST /reserve": (HELD,)}, out="/reserve", status="running",
+        follows={"pause": "paused", **HELD_BACK},
+    ),
+    "waiting": Way(steps=RESERVE + NAP + LAST, status="waiting", follows={"pause": "paused", **HELD_BACK}),
+    "retrying": Way(
+        steps=RESERVE + CHARGE, says={"POST /charge": LATER}, status="waiting",
+        follows={"pause": "paused", **HELD_BACK},
+    ),
+    "held": Way(
+        steps=RESERVE + CHARGE, says={"POST /charge": NO}, on_failure="review", record="customer/aya",
+        status="waiting",
+        follows={"pause": "paused", "stop": "stopped", "stop_compensate": "failed &", "compensate": "failed &"},
+    ),
+    "paused": Way(
+        steps=RESERVE + NAP + LAST, status="paused", before=("pause",), follows={"resume": "waiting", **HELD_BACK}
+    ),
+    "paused_undoing": Way(
+        steps=RESERVE + CHARGE, says={"POST /charge": NO, "POST /release": LATER}, status="paused", before=("pause",),
+        follows={"resume": "compensating", "stop": "stopped"},
+    ),
+    "failure": Way(
+        steps=RESERVE + CHARGE + LAST, says={"POST /charge": NO}, on_failure="review",
+        follows={
+            "pause": "paused", "retry": "succeeded", "skip": "succeeded", "take_over": "closed",
+            "acknowledge": "needs_person", **HELD_BACK,
+        },
+    ),
+    "unknown": Way(
+        steps=RESERVE + POST + LAST, says={"POST /post": LOST},
+        follows={
+            "pause": "paused", "happened": "succeeded", "did_not": "succeeded", "compensate": "needs_person",
+            "take_over": "closed", "stop": "needs_person", "stop_compensate": "needs_person",
+            "acknowledge": "needs_person",
+        },
+    ),
+    "unknown again": Way(
+        steps=RESERVE + CHARGE + LAST, says={"POST /charge": LOST},
+        follows={
+            "pause": "paused", "again": "succeeded", "retry": "succeeded", "happened": "succeeded",
+            "did_not": "succeeded", "compensate": "needs_person", "take_over": "closed", "stop": "needs_person",
+            "stop_compensate": "needs_person", "acknowledge": "needs_person",
+        },
+    ),
+    "several again": Way(
+        steps=RESERVE + BOOK + LAST, says={"POST /book": LOST, "GET /book": (TWO,)}, limit=150,
+        follows={
+            "pause": "paused", "again": "succeeded", "retry": "succeeded", "happened": "succeeded", "did_not": "succeeded", "compensate": "needs_person",
+            "take_over": "closed", "stop": "needs_person", "stop_compensate": "needs_person",
+            "acknowledge": "needs_person",
+        },
+    ),
+    "several": Way(
+        steps=RESERVE + FOUND + LAST, says={"GET /book": (TWO,)},
+        follows={
+            "pause": "paused", "happened": "succeeded", "did_not": "succeeded", "compensate": "compensated",
+            "take_over": "closed", "stop": "stopped", "stop_compensate": "compensated", "acknowledge": "needs_person",
+        },
+    ),
+    "step": Way(
+        steps=RESERVE + LOOK + LAST,
+        follows={
+            "pause": "paused", "go_on": "succeeded", "close": "closed", "acknowledge": "needs_person", **HELD_BACK,
+        },
+    ),
+    "outputs": Way(
+        steps=RESERVE, outputs='{ n: "${{ steps.reserve.note + 1 }}" }',
+        follows={
+            "pause": "paused", "go_on": "succeeded", "take_over": "closed", "acknowledge": "needs_person",
+            **HELD_BACK,
+        },
+    ),
+    "undoing": Way(
+        steps=RESERVE + CHARGE, says={"POST /charge": NO, "POST /release": (HELD,)}, out="/release",
+        status="compensating", follows={"pause": "paused", "stop": "stopped"},
+    ),
+    "undo_retrying": Way(
+        steps=RESERVE + CHARGE, says={"POST /charge": NO, "POST /release": LATER}, status="compensating",
+        follows={"pause": "paused", "stop": "stopped"},
+    ),
+    "cleaning": Way(
+        steps=RESERVE + NAP + LAST, says={"POST /release": LATER}, status="compensating",
+        before=("stop", "compensate"), follows={"pause": "paused", "stop": "stopped"},
+    ),
+    "doubt_undoing": Way(
+        steps=RESERVE + POST + LAST, says={"POST /post": LOST}, before=("stop_compensate",),
+        follows={
+            "pause": "paused", "stop": "needs_person", "happened": "needs_person &", "did_not": "compensated",
+            "go_on": "needs_person &", "take_over": "closed", "acknowledge": "needs_person",
+        },
+    ),
+    "undo_unknown": Way(
+        steps=ONCE + CHARGE, says={"POST /charge": NO, "POST /post": LOST},
+        follows={
+            "pause": "paused", "stop": "needs_person", "happened": "compensated", "did_not": "compensated",
+            "done": "closed", "stands": "closed", "take_over": "closed", "acknowledge": "needs_person",
+        },
+    ),
+    "undo_unknown again": Way(
+        steps=RESERVE + CHARGE, says={"POST /charge": NO, "POST /release": LOST},
+        follows={
+            "pause": "paused", "again": "compensated", "retry": "compensated", "stop": "needs_person", "happened": "compensated", "did_not": "compensated",
+            "done": "closed", "stands": "closed", "take_over": "closed", "acknowledge": "needs_person",
+        },
+    ),
+    "doubt_undoing again": Way(
+        steps=RESERVE + BOOK + LAST, says={"POST /book": LOST, "GET /book": (TWO,)}, limit=150,
+        before=("stop_compensate",),
+        follows={
+            "pause": "paused", "stop": "needs_person", "again": "compensated", "retry": "compensated",
+            "happened": "compensated", "did_not": "compensated", "go_on": "needs_person &", "take_over": "closed",
+            "acknowledge": "needs_person",
+        },
+    ),
+    "undo_failed": Way(
+        steps=RESERVE + CHARGE, says={"POST /charge": NO, "POST /release": NO},
+        follows={
+            "pause": "paused", "stop": "stopped", "retry": "compensated", "done": "closed", "stands": "closed",
+            "take_over": "closed", "acknowledge": "needs_person",
+        },
+    ),
+    "undo_by_hand": Way(
+        steps=BY_HAND + CHARGE, says={"POST /charge": NO},
+        follows={
+            "pause": "paused", "stop": "stopped", "done": "closed", "stands": "closed", "take_over": "closed",
+            "acknowledge": "needs_person",
+        },
+    ),
+    "stopping": Way(
+        steps=RESERVE + CHARGE, says={"POST /charge": (HELD,)}, out="/charge", status="running", before=("stop",),
+        follows={},
+    ),
+    "doubt_stopping": Way(
+        steps=RESERVE + POST + LAST, says={"POST /post": LOST}, before=("stop",),
+        follows={
+            "happened": "stopped", "did_not": "stopped", "take_over": "closed",
+            "acknowledge": "needs_person",
+        },
+    ),
+    "doubt_stopping again": Way(
+        steps=RESERVE + BOOK + LAST, says={"POST /book": LOST, "GET /book": (TWO,)}, limit=150, before=("stop",),
+        follows={
+            "again": "stopped", "retry": "stopped", "happened": "stopped", "did_not": "stopped",
+            "take_over": "closed", "acknowledge": "needs_person",
+        },
+    ),
+    "succeeded": Way(steps=RESERVE, status="succeeded", follows={}),
+    "succeeded_bare": Way(steps=PLAN, status="succeeded", follows={"rerun": "succeeded"}),
+    "drafted": Way(steps=RESERVE, mode="draft", status="drafted", follows={"rerun": "drafted"}),
+    "failed": Way(steps=RESERVE, says={"POST /reserve": NO}, status="failed", follows={"rerun": "succeeded"}),
+    "compensated": Way(
+        steps=RESERVE + CHARGE, says={"POST /charge": NO}, status="compensated", follows={"rerun": "succeeded"}
+    ),
+    "stopped": Way(
+        steps=RESERVE + NAP, status="stopped", before=("stop",),
+        follows={"compensate": "compensated", "take_over": "closed"},
+    ),
+    "stopped_bare": Way(steps=NAP + RESERVE, status="stopped", before=("stop",), follows={"rerun": "waiting"}),
+    "closed": Way(steps=RESERVE + LOOK + LAST, status="closed", before=("close",), follows={}),
+    "closed_bare": Way(steps=LOOK + LAST, status="closed", before=("close",), follows={"rerun": "needs_person"}),
+    "taken_over": Way(steps=RESERVE + CHARGE, says={"POST /charge": NO}, on_failure="review", status="closed", before=("take_over",), follows={}),
+}  # fmt: skip
