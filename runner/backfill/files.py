@@ -111,10 +111,7 @@ def _records(file: Path, encoding: str, separator: str) -> Iterator[list[str]]:
                 number += 1
                 yield record
     except UnicodeDecodeError as error:
-        at = f"behind row {number}" if number else "at its beginning"
-        raise InputsInvalid(
-            {file.name: f"is not {error.encoding} throughout ({at}); say --encoding cp932, big5, cp1252 …"}
-        ) from None
+        raise _not_throughout(file, error, number) from None
     except csv.Error as error:
         text = str(error)
         why = (
@@ -125,6 +122,13 @@ def _records(file: Path, encoding: str, separator: str) -> Iterator[list[str]]:
             else "the quoting cannot be read"
         )
         raise InputsInvalid({f"row {number + 1}": f"{why}; inside quoted text a quotation mark is doubled"}) from None
+
+
+def _not_throughout(file: Path, error: UnicodeDecodeError, number: int) -> InputsInvalid:
+    at = f"behind row {number}" if number else "at its beginning"
+    return InputsInvalid(
+        {file.name: f"is not {error.encoding} throughout ({at}); say --encoding cp932, big5, cp1252 …"}
+    )
 
 
 def _separator(file: Path, encoding: str, told: str, is_known: Callable[[str], bool]) -> tuple[str, list[str]]:
@@ -176,21 +180,34 @@ def _of_sheet(file: Path, told: Told) -> Iterator[Row]:
 
 
 def _of_lines(file: Path, encoding: str) -> Iterator[Row]:
+    number = 0
     with file.open(encoding=encoding) as source:
-        for number, line in enumerate(source, start=1):
-            if not line.strip():
-                continue
+        while True:
             try:
-                found = json.loads(line, object_pairs_hook=_once, parse_constant=_none)
-                if not isinstance(found, dict):
-                    raise ValueError("is not a JSON object with the inputs by name")  # noqa: TRY004
-            except json.JSONDecodeError:
-                yield Row(number=number, wrong="is not JSON")
-            except (ValueError, RecursionError) as error:
-                yield Row(number=number, wrong=str(error))
-            else:
-                cells = {name: Cell(kind="given", value=value, shown=_as_shown(value)) for name, value in found.items()}
-                yield Row(number=number, cells=cells)
+                line = source.readline()
+            except UnicodeDecodeError as error:
+                raise _not_throughout(file, error, number) from None
+            number += 1
+            if not line:
+                return
+            if line.strip():
+                yield _of_line(number, line)
+
+
+def _of_line(number: int, line: str) -> Row:
+    try:
+        found = json.loads(line, object_pairs_hook=_once, parse_constant=_none)
+        if not isinstance(found, dict):
+            raise ValueError("is not a JSON object with the inputs by name")  # noqa: TRY004
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return Row(number=number, wrong="holds half of a sign, which is no text")
+    except json.JSONDecodeError:
+        return Row(number=number, wrong="is not JSON")
+    except (ValueError, RecursionError) as error:
+        return Row(number=number, wrong=str(error))
+    cells = {name: Cell(kind="given", value=value, shown=_as_shown(value)) for name, value in found.items()}
+    return Row(number=number, cells=cells)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

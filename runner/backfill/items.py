@@ -42,6 +42,10 @@ class Item:
     run_key: str = ""
     wrong: Mapping[str, str] = field(default_factory=dict)
 
+    def is_of(self, found: tuple[RunView, str]) -> bool:
+        """Whether the run that stands for its key was started with these inputs."""
+        return found[1] == digest(self.given)
+
     def wish(self, starter: str, mode: str) -> Wish:
         """The run that this row asks for."""
         return Wish(given=self.given, key=self.trigger_id, starter=starter, mode=mode, source=SOURCE)
@@ -121,15 +125,19 @@ class Items:
                 break
             item = self._item(row, columns, bundle, choice, table.digest[:FILE_ID], now)
             if not item.wrong and (found := standing(item.run_key)) is not None:
-                joins = found[1] == digest(item.given)
+                joins = item.is_of(found)
                 self.joins += joins
                 item = item if is_report or joins else _in_conflict(item, found[0])
             self.total += 1
             if item.wrong:
                 self.bad += 1
                 on_wrong(item)
-            self._kept.write(json.dumps(asdict(item), ensure_ascii=False) + "\n")
+            self.keep(item)
         self._seen = Keys()
+
+    def keep(self, item: Item) -> None:
+        """Puts a row behind those that are kept."""
+        self._kept.write(json.dumps(asdict(item)) + "\n")
 
     def _item(self, row: Row, columns: Columns, bundle: Bundle, choice: Choice, file: str, now: int) -> Item:
         self.columns.update(dict.fromkeys(row.cells))

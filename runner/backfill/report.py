@@ -13,7 +13,7 @@ from pathlib import Path
 from runner.backfill.going import JOINED, STARTED, Kind, kind_of
 from runner.backfill.items import Item, Items, Standing
 from runner.backfill.sheets import write_sheet
-from runner.contract import Json, digest
+from runner.contract import Json
 from runner.core.events import RunFinished
 from runner.errors import InputsInvalid
 from runner.language.bundle import Bundle
@@ -86,7 +86,7 @@ class Report:
 
     def _told(self, item: Item, begun: str) -> Sequence[str]:
         found = self._standing(item.run_key) if item.run_key else None
-        if found is not None and found[1] != digest(item.given):
+        if found is not None and not item.is_of(found):
             item, found = _other(item, found[0]), None
         if item.wrong:
             self.kinds["refused"] += 1

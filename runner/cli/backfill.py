@@ -110,7 +110,7 @@ def run_each(
         written = _place(report, each)
         made = Report(written, items, bundle, standing=standing, store=lambda: amends.store)
         items.check(
-            table, columns, bundle, choice, standing=standing, now=amends.clock.now(),
+            table, columns, bundle, choice, standing=standing if amends.has_log else _no_runs, now=amends.clock.now(),
             on_wrong=_nothing if report_only else _complain, is_report=report_only,
         )  # fmt: skip
         if dry_run:
@@ -122,7 +122,7 @@ def run_each(
         tally = Tally(items.total)
         if not report_only:
             starter, mode = watching.person(amends, by), "draft" if draft else ""
-            going = Going(items=items, tally=tally, starter=starter, mode=mode, at_once=at_once)
+            going = Going(items=items, tally=tally, standing=standing, starter=starter, mode=mode, at_once=at_once)
             _go(amends, wanted, bundle, going, made, quiet=as_json)
         made.write(tally.begun)
         raise typer.Exit(_told(tally, made, report_only=report_only, as_json=as_json))
@@ -130,6 +130,10 @@ def run_each(
 
 def _standing(amends: Amends, flow: str, mode: str) -> Standing:
     return lambda run_key: amends.store.run_of_key(flow, mode, run_key) if amends.has_log else None
+
+
+def _no_runs(run_key: str) -> None:
+    """While there is no database, no row has a run; it is not looked for once for each row."""
 
 
 def _place(report: Path | None, each: Path) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import signal
 import subprocess
 import time
@@ -193,6 +194,25 @@ def test_a_row_that_fails(folder: Path, service: HttpProcess) -> None:
     assert (told["status"], told["number"]) == ("failed", "a")
     assert "answered 422" in str(told["what happened"])
     assert dict(zip(head, second, strict=True))["status"] == "succeeded"
+
+
+def test_how_far_it_is_on_a_terminal(folder: Path, service: HttpProcess) -> None:
+    write_csv(folder / "items.csv", range(30))
+    service.script("POST /effects", always=late(ANSWER))
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        [*PROGRAM, "run", "charge", "--each", "items.csv", "--at-once", "2"], cwd=folder,
+        env=environment(TERM="xterm", COLUMNS="120"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs,
+    ) as process:  # fmt: skip
+        os.close(theirs)
+        assert process.stdout is not None
+        said = process.stdout.read()
+        assert process.wait(LIMIT) == 0
+    shown = os.read(ours, 100_000).decode()
+    os.close(ours)
+    assert b"30 started; 30 succeeded" in said
+    assert "/30 rows, " in shown
+    assert " per second: " in shown
 
 
 # --- what is checked before anything starts ----------------------------------------------------------------------------

@@ -176,6 +176,7 @@ def test_json_lines(tmp_path: Path) -> None:
         '{"name": 1, "name": 2}',
         '{"amount": NaN}',
         '{"name": null}',
+        '{"name": "\\ud800"}',
     ]
     file.write_text("\n".join(lines))
     head, rows = read(file)
@@ -187,7 +188,10 @@ def test_json_lines(tmp_path: Path) -> None:
         (5, "has a name twice in one object"),
         (6, "holds NaN, which is no value"),
         (7, ""),
+        (8, "holds half of a sign, which is no text"),
     ]
+    file.write_bytes('{"name": "佐藤"}'.encode("cp932"))
+    assert "is not utf-8 throughout" in refused(file, encoding="utf-8")
     assert {name: cell.value for name, cell in rows[0].cells.items()} == {"name": "a", "amount": 5}
 
 

@@ -15,6 +15,12 @@ def test_the_floor_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.search(r"floor, no engine +\d+ runs/s +\d+\.\d\d ms CPU a run .* ms one run alone, p50", told)
 
 
+def test_a_backfill_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["backfill", "--rows", "5", "--kind", "xlsx"]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"5 rows, run and reported +\d+\.\d s +\d+ rows/s +\d+ MB at the most, +-?\d+\.\d\d KB more", told)
+
+
 def test_an_unknown_bench_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["flor"]) == 2
     told = capsys.readouterr().err
