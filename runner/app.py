@@ -359,9 +359,13 @@ class OwnDriver:
         return view.wake_at is not None and view.wake_at - self._clock.now() <= patience
 
     async def hold(self, hold: Hold) -> None:
-        """Holds a connection or a flow, or releases it."""
+        """Holds a connection, a flow or a record, or releases it."""
         limits = self.engine.limits
         fact = fact_for(hold, self.store.site_holds(), self._clock.now())
+        if hold.kind == "record":  # checked in the transaction of every intent, so the engine need not know
+            await self.store.site(fact)
+            self.engine.wake_next(hold.name)
+            return
         if hold.is_held:
             limits.hold(hold.what, hold.by)  # first: every intent that is older than the fact was decided before it
         try:

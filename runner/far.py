@@ -64,7 +64,7 @@ class FarDriver:
         return self._project.store.run(answer["run"])
 
     async def hold(self, hold: Hold) -> None:
-        """Has a connection or a flow held, or released."""
+        """Has a connection, a flow or a record held, or released."""
         await ask(self._socket, {"order": "hold", "hold": asdict(hold)})
 
     async def admit(self, row: Access) -> None:

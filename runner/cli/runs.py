@@ -16,9 +16,11 @@ from runner.cli.run import read_given
 from runner.contract import Json
 from runner.errors import NotPossible
 from runner.language.versions import changes, short
+from runner.people.holds import Hold
 from runner.people.operations import Order
 from runner.people.rerun import wish_anew
 from runner.people.versions import plan_move
+from runner.telling.words import PROGRAM
 
 StepId = Annotated[str, typer.Argument(metavar="[STEP]", help="The step that is meant, where there is a choice.")]
 Which = Annotated[str, typer.Option("--handoff", help="The question that is meant, where there is more than one: h1.")]
@@ -168,3 +170,24 @@ def move(
             if plan.old.digest != plan.new.digest
             else f"Run {name} is on version {short(plan.new.digest)} already."
         )
+
+
+RecordName = Annotated[str, typer.Argument(metavar="RECORD", help="The record, as flows name it: invoice/17.")]
+
+
+@COMMANDS.command(help="Hold a record: no run changes anything on it until it is released.")
+def hold(record: RecordName, reason: Reason = "", by: By = "") -> None:
+    _hold(record, reason, by, is_held=True)
+    page.say(f"Held: no run changes anything on {record} until `{PROGRAM} runs release {record}`.")
+
+
+@COMMANDS.command(help="Release a record that a person holds; what waits for it goes on.")
+def release(record: RecordName, reason: Reason = "", by: By = "") -> None:
+    _hold(record, reason, by, is_held=False)
+    page.say(f"Released: {record}. What waits for it goes on with `{PROGRAM} serve` or the next command.")
+
+
+def _hold(record: str, reason: str, by: str, *, is_held: bool) -> None:
+    with watching.opened() as amends:
+        wish = Hold(kind="record", name=record, by=watching.person(amends, by), reason=reason, is_held=is_held)
+        watching.drive(amends, lambda driver: driver.hold(wish))

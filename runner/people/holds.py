@@ -1,4 +1,4 @@
-"""What a person holds: a connection or a flow, at which nothing new is begun until it is released."""
+"""What a person holds: a connection, a flow or a record, at which nothing new is begun until it is released."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from runner.errors import NotPossible
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hold:
-    """A connection or a flow is to be held, or (`is_held` False) released."""
+    """A connection, a flow or a record is to be held, or (`is_held` False) released."""
 
-    kind: Literal["connection", "flow"]
+    kind: Literal["connection", "flow", "record"]
     name: str
     by: str
     reason: str = ""
@@ -30,11 +30,12 @@ def fact_for(hold: Hold, held: Mapping[str, str], now: int) -> e.SiteEvent:
     """The fact that this becomes; `held` is what is held by now. Raises NotPossible."""
     by = held.get(hold.what)
     if hold.is_held and by is not None:
+        noun = "run" if hold.kind == "record" else hold.kind
         raise NotPossible(
-            f"{hold.kind} {hold.name} is held already, by {by}; `amends {hold.kind}s release {hold.name}` lets it go on"
+            f"{hold.kind} {hold.name} is held already, by {by}; `amends {noun}s release {hold.name}` lets it go on"
         )
     if not hold.is_held and by is None:
-        raise NotPossible(f"{hold.kind} {hold.name} is not held, so there is nothing to release")
+        raise NotPossible(f"{hold.kind} {hold.name} is not held by a person, so there is nothing to release")
     fact = _FACTS[hold.kind, hold.is_held]
     return fact(at=now, name=hold.name, by=hold.by, data={"reason": hold.reason} if hold.reason else {})
 
@@ -44,4 +45,6 @@ _FACTS: Mapping[tuple[str, bool], type[e.SiteEvent]] = {
     ("connection", False): e.ConnectionReleased,
     ("flow", True): e.FlowHeld,
     ("flow", False): e.FlowReleased,
+    ("record", True): e.HoldPlaced,
+    ("record", False): e.HoldLifted,
 }

@@ -369,7 +369,7 @@ class Store(Protocol):
         """Who keeps the record from this run (empty: from any), and why."""
 
     def site_holds(self) -> Mapping[str, str]:
-        """`connection:crm` / `flow:signup` -> who holds it."""
+        """`connection:crm` / `flow:signup` / `record:invoice/7` -> the person who holds it."""
 
     def bundle(self, digest: str) -> Mapping[str, str]:
         """The texts of a bundle. Raises NotFound."""

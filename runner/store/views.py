@@ -38,6 +38,7 @@ from runner.store.tables import (
     bundles,
     effects,
     handoffs,
+    holds,
     log,
     meta,
     quarantine,
@@ -123,7 +124,8 @@ class Views:
 
     def site_holds(self) -> Mapping[str, str]:
         rows = self._rows(select(site_holds.c.name, site_holds.c.held_by).order_by(site_holds.c.name))
-        return {row.name: row.held_by for row in rows}
+        people = self._rows(select(holds).where(holds.c.run_id.contains(":")).order_by(holds.c.record))
+        return {row.name: row.held_by for row in rows} | {f"record:{row.record}": row.run_id for row in people}
 
     def bundle(self, digest: str) -> Mapping[str, str]:
         rows = self._rows(

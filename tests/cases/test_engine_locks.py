@@ -14,6 +14,8 @@ import pytest
 from runner.app import Amends
 from runner.core import events as e
 from runner.engine.starting import Wish
+from runner.errors import NotPossible
+from runner.people.holds import Hold
 from runner.store import record_locks
 from runner.store.facts import RecordIsHeld
 from tests.cases.ground import ME, Engine, Ground, connector, first, flow, kinds_of, opened, until
@@ -255,6 +257,38 @@ async def test_a_branch_that_waits_does_not_stop_the_other(tmp_path: Path) -> No
         await engine.order(left, "skip", reason="Not needed.")
         await engine.until(both.run, "succeeded")
         await engine.until(right.run, "needs_person")
+
+
+async def test_a_person_holds_a_record_and_releases_it(tmp_path: Path) -> None:
+    async with opened(tmp_path, BILL, PLAIN) as ground:
+        async with ground.engine() as engine:
+            await engine.driver.hold(Hold(kind="record", name="invoice/7", by=ME, reason="The books are closed."))
+            runs = [await engine.run(name, "a", one="7") for name in ("bill", "plain")]
+            assert {run.waiting_for for run in runs} == {"waits for invoice/7, which person:me holds"}
+            assert (await engine.run("bill", "b", one="8")).status == "succeeded"
+            with pytest.raises(NotPossible, match="already, by person:me; `amends runs release invoice/7` lets"):
+                await engine.driver.hold(Hold(kind="record", name="invoice/7", by=ME))
+        async with ground.engine() as engine:
+            assert (await engine.rest(runs[0].run)).status == "waiting", "over a restart"
+            await engine.driver.hold(Hold(kind="record", name="invoice/7", by=ME, is_held=False))
+            for run in runs:
+                await engine.until(run.run, "succeeded")
+            assert ledger(ground, "7") == [run.run for run in runs]
+            with pytest.raises(NotPossible, match="invoice/7 is not held by a person, so there is nothing to release"):
+                await engine.driver.hold(Hold(kind="record", name="invoice/7", by=ME, is_held=False))
+
+
+async def test_a_record_released_while_no_engine_ran_is_noticed_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(tmp_path, BILL) as ground:
+        async with ground.engine() as engine:
+            await engine.driver.hold(Hold(kind="record", name="invoice/7", by=ME))
+            run = (await engine.run("bill", "a", one="7")).run
+            monkeypatch.setattr(engine.driver.engine, "wake_next", lambda record: None)
+            await engine.driver.hold(Hold(kind="record", name="invoice/7", by=ME, is_held=False))
+        async with ground.engine() as engine:
+            await engine.until(run, "succeeded")
 
 
 @pytest.mark.parametrize("empty", ["", "   ", None])

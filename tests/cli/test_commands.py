@@ -311,6 +311,22 @@ def test_a_run_on_a_held_record_waits_and_says_for_whom(terminal: Terminal) -> N
     said = terminal.type("run", "other", "-i", "number=7")
     assert said.code == 4
     assert f"which run {holder} (asking) holds until person:me has answered" in said.out
+    listed = terminal.type("runs", "list").out
+    assert f"which run {holder} (asking) holds until person:me has answered" in " ".join(listed.split())
+
+
+def test_a_person_holds_a_record(terminal: Terminal) -> None:
+    record = "order/7"
+    assert terminal.type("runs", "hold", record, "--reason", "The books are closed.").out == (
+        f"Held: no run changes anything on {record} until `amends runs release {record}`.\n"
+    )
+    again = terminal.type("runs", "hold", record)
+    assert (again.code, again.err) == (
+        2,
+        f"amends: record {record} is held already, by person:me; `amends runs release {record}` lets it go on\n",
+    )
+    assert terminal.type("runs", "release", record).code == 0
+    assert "is not held by a person" in terminal.type("runs", "release", record).err
 
 
 def test_stopping_compensating_and_starting_anew(terminal: Terminal) -> None:
