@@ -154,10 +154,13 @@ def move(
     found = changes(plan.old, plan.new)
     if as_json and (dry_run or plan.reasons):
         told: dict[str, Json] = {"run": name, "old": plan.old.digest, "new": plan.new.digest}
-        page.say_json({**told, "changes": [asdict(change) for change in found], "reasons": plan.reasons})
+        page.say_json(
+            {**told, "changes": [asdict(change) for change in found], "kept": plan.kept, "reasons": plan.reasons}
+        )
     elif not as_json and plan.old.digest != plan.new.digest:
         page.say(f"Run {name} of {plan.state.flow}, from version {short(plan.old.digest)} to {short(plan.new.digest)}:")
-        page.say(*(f"  {change.text}" for change in found), *(() if found else ("  Only comments or blanks differ.",)))
+        said = [change.text for change in found] or ["Only comments or blanks differ."]
+        page.say(*(f"  {text}" for text in (*said, *plan.kept)))
     if plan.reasons:
         if not as_json:
             page.complain("amends: it cannot be moved:", *(f"  {reason}" for reason in plan.reasons))

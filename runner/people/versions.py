@@ -13,7 +13,7 @@ from runner.errors import AlreadySo, InvalidFlow, NotFound, NotPossible, Sequenc
 from runner.language.bundle import Bundle, assemble, restore
 from runner.language.project import Project
 from runner.language.versions import short
-from runner.people.moving import gained_inputs, reasons_against
+from runner.people.moving import gained_inputs, reasons_against, what_is_kept
 from runner.people.operations import Order
 from runner.store.facts import Store
 
@@ -60,13 +60,17 @@ def find_version(project: Project, store: Store | None, flow: str, wanted: str) 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """A run, the version it is on, the one it is to be moved to, and why not. `seq` is where its log ends."""
+    """A run, the version it is on, the one it is to be moved to, and why not. `seq` is where its log ends.
+
+    `kept` says what goes on as it began although its text changed.
+    """
 
     old: Bundle
     new: Bundle
     state: State
     seq: int
     reasons: tuple[str, ...]
+    kept: tuple[str, ...]
 
 
 def plan_move(project: Project, store: Store, run: str, wanted: str) -> Plan:
@@ -74,14 +78,16 @@ def plan_move(project: Project, store: Store, run: str, wanted: str) -> Plan:
     state, end = read_state(store, run)
     old = restore(state.bundle, store.bundle(state.bundle))
     new = find_version(project, store, state.flow, wanted)
-    if wanted == LATEST or new.digest not in {version.bundle for version in store.versions(state.flow)}:
+    file = present_or_none(project, state.flow)
+    if file is not None and file.digest == new.digest:
         project.checked(state.flow)
     asked = _open_approvals(row.event for row in store.log(run))
     reasons = () if new.digest == old.digest else reasons_against(old, new, state, asked)
     connections = (name.partition(":")[2] for name in new.texts if name.startswith("actions:"))
     lost = [name for name in connections if name not in project.connections.by_name]
     lacking = (f'The new version uses the connection "{name}", and connections.yaml has none.' for name in lost)
-    return Plan(old=old, new=new, state=state, seq=end.seq, reasons=(*reasons, *lacking))
+    kept = tuple(what_is_kept(old, new, state))
+    return Plan(old=old, new=new, state=state, seq=end.seq, reasons=(*reasons, *lacking), kept=kept)
 
 
 def _open_approvals(events: Iterable[e.Event | None]) -> list[e.ApprovalRequested]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -281,12 +282,13 @@ class Views:
                 for row in connection.execute(stayed)
             }
             moves = connection.execute(moved.where(*meant, is_move).order_by(log.c.run_id, log.c.seq)).all()
-            opened = connection.execute(select(*key, func.count()).where(_OPEN, *meant).group_by(*key)).all()
+            # In this order it walks the few runs that are open, and not all of the flow's.
+            opened = connection.execute(select(*key).where(_OPEN).order_by(runs.c.started_at, runs.c.run_id)).all()
         for visit, at in _visits(moves).items():
             _visit(found, visit[:2], at)
-        for row in opened:
-            if known := found.get((row[0], row[1])):
-                found[row[0], row[1]] = replace(known, open_runs=row[2])
+        for on, count in Counter((row[0], row[1]) for row in opened).items():
+            if on in found:
+                found[on] = replace(found[on], open_runs=count)
         return sorted(found.values(), key=lambda each: (-each.last_at, each.flow, each.bundle))
 
     # -- the sweeper --

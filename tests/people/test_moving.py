@@ -9,12 +9,13 @@ import pytest
 
 from runner.core import events as e
 from runner.core.fold import fold_all
-from runner.core.state import State
+from runner.core.state import Effect, State, StepState
+from runner.core.state import replace as replace_state
 from runner.engine.simulated import Simulation
-from runner.language.bundle import Bundle
+from runner.language.bundle import Bundle, patterns
 from runner.language.load import load_flow
 from runner.language.versions import changes
-from runner.people.moving import gained_inputs, reasons_against
+from runner.people.moving import gained_inputs, reasons_against, what_is_kept
 from tests.core.stage import LOST, REFUSED, Act, Crowd, Script, Scripted
 from tests.laws.flows import ACTIONS
 from tests.laws.play import start_of
@@ -43,7 +44,7 @@ def bundle(steps: str, top: str = TOP, digest: str = "old") -> Bundle:
     flow, _, problems = load_flow(text, "it.yaml")
     assert flow is not None
     assert not problems, problems
-    steps_by_id = {step.id: step for step in flow.every_step()}
+    steps_by_id = {} if "call:" in steps else patterns(flow, {})
     return Bundle(digest=digest, flow=flow, actions=ACTIONS, steps=steps_by_id, texts={"flow:it": text})
 
 
@@ -266,3 +267,78 @@ def test_what_the_run_lacks_comes_by_default() -> None:
     )
     found = gained_inputs(new, state_of(old))
     assert found == ({"shoe": "42", "hat": None}, {})
+
+
+# --- inside lists and called flows, at states made by hand --------------------------------------------------------------
+
+SEND = "      - id: send\n        do: svc.keyed\n        with: { name: x }\n        compensate: {undo}\n"
+MARK = "      - id: mark\n        do: svc.keyed\n        with: { name: x }\n        compensate: { none: It only counts. }\n"
+EACH = "  - id: rows\n    each: ${{ inputs.email }}\n    named: ${{ item }}\n    at_once: 2\n    steps:\n"
+SENDS = SEND.replace("{undo}", UNDO)
+CALL = "  - { id: sub, call: inner }\n"
+
+
+def calling_bundle(steps: str, inner: str, digest: str) -> Bundle:
+    """A version that calls the flow `inner`."""
+    outer = bundle(steps, digest=digest)
+    text = f"flow: inner\ntitle: Inner\nowner: person:owner\nsteps:\n{inner}"
+    flow, _, problems = load_flow(text, "inner.yaml")
+    assert flow is not None
+    assert not problems, problems
+    called = {"inner": flow}
+    return replace(outer, called=called, steps=patterns(outer.flow, called))
+
+
+def made(old: Bundle, effects: Sequence[str] = (), **steps: str) -> State:
+    """A state of these steps (`__` is a slash) and effects."""
+    known = {path.replace("__", "/"): StepState(status=status) for path, status in steps.items()}  # type: ignore[arg-type]
+    done = {n: Effect(path=path, part=0, action="svc.keyed", external_id="") for n, path in enumerate(effects, 1)}
+    return replace_state(fold_all([start_of(old)]), steps=known, effects=done)
+
+
+LISTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "another width": (SENDS + MARK, EACH.replace("at_once: 2", "at_once: 9") + SENDS + MARK, ()),
+    "another list": (SENDS, EACH.replace("inputs.email", "inputs.amount") + SENDS, ("Step rows has begun with its each",)),
+    "a step for some items": (SENDS, EACH + SENDS + MARK, ("Step rows/mark stands inside rows, which has begun",)),
+    "its steps turned round": (SENDS + MARK, EACH + MARK + SENDS, ("Step rows/send was run before step rows/mark",)),
+    "what was sent is gone": (SENDS + MARK, EACH + MARK, ("Step rows/1/send has an effect that stands, and it is gone", "Step rows/2/send is done, and it is gone")),
+    "what was sent is left": (SENDS, EACH + SEND.replace("{undo}", "{ none: It is fine. }"), ("Step rows/1/send has an effect that stands, and the new version leaves it",)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_that_has_begun(name: str) -> None:
+    """Item 1 is done and forgotten but for its effect, item 2 is under way."""
+    inside, new, begins = LISTS[name]
+    old = bundle(EACH + inside)
+    state = made(old, ["rows/1/send"], rows="open", rows__2="open", rows__2__send="done")
+    reasons = reasons_against(old, bundle(new, digest="new"), state)
+    assert [reason[: len(begin)] for reason, begin in zip(reasons, begins, strict=True)] == list(begins)
+
+
+CALLED: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "a step to come": ("open", A + B, ()),
+    "a step to come of one that is done": ("done", A + B, ("Step sub/b stands inside sub, which is done",)),
+    "a step before what is done": ("open", B + A, ("Step sub/b stands before step sub/a",)),
+    "what stands is gone": ("open", B, ("Step sub/a has an effect that stands, and it is gone",)),
+}
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_a_called_flow_that_has_begun(name: str) -> None:
+    status, inner, begins = CALLED[name]
+    old = calling_bundle(CALL, A, "old")
+    state = made(old, ["sub/a"], sub=status, sub__a="done")
+    reasons = reasons_against(old, calling_bundle(CALL, inner, "new"), state)
+    assert [reason[: len(begin)] for reason, begin in zip(reasons, begins, strict=True)] == list(begins)
+
+
+def test_what_goes_on_as_it_began_is_said() -> None:
+    old = bundle("  - { id: w, wait: 3 days }\n" + A)
+    state = state_of(old, until=lambda event: isinstance(event, e.TimerSet))
+    new = bundle("  - { id: w, wait: 5 days }\n" + do("a", with_="{ name: y }"))
+    assert list(what_is_kept(old, new, state)) == ["Step w has begun, so the wait that it began with stays."]
+    again = state_of(bundle(A), {("a", "do"): [BUSY]}, until=retrying("a"))
+    said = list(what_is_kept(bundle(A), bundle(do("a", with_="{ name: y }")), again))
+    assert said == ["Step a has begun, so the with.name that it began with stays."]
+    assert list(what_is_kept(old, old, state)) == []
