@@ -165,3 +165,17 @@ async def test_orders_at_the_same_time_move_it_once(tmp_path: Path) -> None:
         )
         assert sum(isinstance(one, AlreadySo) for one in told) == 7
         assert len([event for event in engine.events(run) if isinstance(event, e.RunMoved)]) == 1
+
+
+async def test_an_engine_that_stays_on_the_first_text_would_be_seen(tmp_path: Path) -> None:
+    """The planted mistake: RunMoved stands in the log, and the engine is given the bundle that the run began with."""
+    async with opened(tmp_path, OLD) as ground, ground.engine() as engine:
+        run = await at_look(ground, engine)
+        outside, first = engine.driver._outside, engine.store.run(run).bundle
+        ground.write(NEW)
+        await engine.act(run, "move", reference=LATEST)
+        right = outside.bundle
+        outside.bundle = lambda digest: right(first)  # type: ignore[method-assign]
+        assert (await engine.order(run, "go_on")).status == "succeeded"
+        outside.bundle = right  # type: ignore[method-assign]
+        assert any("RunFinished" in fault for fault in await replayed(engine, run))
