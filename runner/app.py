@@ -32,6 +32,7 @@ from runner.language.project import Project
 from runner.outside import ProjectOutside, bounds_of
 from runner.people.cleanup import start_clean_up
 from runner.people.holds import Hold, fact_for
+from runner.people.keeping import Erasing, erase
 from runner.people.operations import ORDERS, Order, give
 from runner.people.quarantine import answer_quarantine
 from runner.people.table import sentence
@@ -66,6 +67,9 @@ class Driver(Protocol):
 
     async def act(self, run: str, order: Order) -> RunView:
         """Does what a person ordered, and answers once the engine has decided about it. Raises NotPossible."""
+
+    async def erase(self, wish: Erasing) -> Mapping[str, Json]:
+        """Erases what is known about a record; see `keeping.erase`. Raises NotPossible."""
 
     async def follow(self, run: str, on_turn: Callable[[], None], patience: int = PATIENCE) -> RunView:
         """Follows a run until it ends, waits for a person or another run, or for a timer further than `patience` ms.
@@ -311,6 +315,10 @@ class OwnDriver:
             await self.engine.rest(run)
         return self.store.run(run)
 
+    async def erase(self, wish: Erasing) -> Mapping[str, Json]:
+        """Erases what is known about a record."""
+        return await erase(self.store, wish, self._clock.now(), self.engine.wake)
+
     async def _clean_up(self, state: State, order: Order) -> RunView:
         started = await start_clean_up(self.store, state, order, now=self._clock.now())
         self.engine.wake(started.run)
@@ -393,6 +401,8 @@ class OwnDriver:
         if word == "act":
             view = await self.act(request["run"], Order(**request["what"]))
             return {"run": view.run}
+        if word == "erase":
+            return await self.erase(Erasing(**request["wish"]))
         if word == "follow":
             return {"run": (await self._follow_for(request["run"], request["patience"], tell)).run}
         if word == "hold":

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from runner.contract import Json
 from runner.engine.handover import ask
 from runner.engine.starting import Wish
 from runner.errors import EngineBusy
 from runner.people.holds import Hold
+from runner.people.keeping import Erasing
 from runner.people.operations import Order
 from runner.reading import Reading
 from runner.store.access import Access
@@ -56,6 +58,10 @@ class FarDriver:
         """Has an order carried out."""
         answer = await ask(self._socket, {"order": "act", "run": run, "what": asdict(order)})
         return self._project.store.run(answer["run"])
+
+    async def erase(self, wish: Erasing) -> Mapping[str, Json]:
+        """Has it erased."""
+        return await ask(self._socket, {"order": "erase", "wish": asdict(wish)})
 
     async def follow(self, run: str, on_turn: Callable[[], None], patience: int = PATIENCE) -> RunView:
         """Follows a run that the other process drives."""

@@ -12,7 +12,6 @@ from runner.errors import SettingsError
 from runner.language.bundle import Bundle, restore
 from runner.language.project import Project
 from runner.secrets import LogFilter, Secrets
-from runner.store.artifacts import Artifacts
 from runner.store.sql import SqlStore
 
 MOST_BUNDLES = 200
@@ -99,7 +98,7 @@ class ProjectOutside:
 
     def file(self, sha256: str) -> bytes:
         """The bytes of a stored file."""
-        return Artifacts(self._project.folder).get(sha256)
+        return self._store.artifacts.get(sha256)
 
     async def close(self) -> None:
         """Closes every connection."""

@@ -14,6 +14,7 @@ from runner.errors import NotFound, SettingsError
 from runner.language.settings import Settings, load_settings
 from runner.language.source import read_bytes
 from runner.store.facts import HandOffView, RunFilter, RunView
+from runner.store.personal import V
 from runner.store.sql import SqlStore, open_store
 
 SETTINGS = "amends.yaml"
@@ -79,6 +80,11 @@ class Reading:
     def handoffs(self, run: str, *, open_only: bool) -> list[HandOffView]:
         """Hand-offs, of one run or of all; none where there is no database yet."""
         return list(self.store.handoffs(run=run, open_only=open_only)) if self.has_log else []
+
+    def veiled(self, told: V) -> V:
+        """A row of a list without the personal data in it."""
+        personal = self.store.personal(told.run)
+        return told if personal is None else personal.fields_of(told)
 
     def close(self) -> None:
         """Closes the readers."""

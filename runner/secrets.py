@@ -118,7 +118,7 @@ class Secrets:
             self._used[name] = value
             found = dict(self._needles)
             for needle in forms_of(value):
-                found[needle] = name
+                found[needle] = f"[secret {name}]"
             self._needles = tuple(sorted(found.items(), key=lambda pair: -len(pair[0])))
 
 
@@ -201,14 +201,14 @@ _CODED = re.compile(rf"{_CODES.pattern}|\s+")
 _LAYERS = 6
 
 
-def forms_of(value: str) -> tuple[str, ...]:
+def forms_of(value: str, shortest: int = SHORTEST) -> tuple[str, ...]:
     """What to look for, without any white space: the value, its base64 at the three offsets, its hexadecimal form.
 
     Each line of a value of several lines counts as a secret too, and so does what a value that looks coded stands for.
     """
     texts = {*_views(value), *_views(value.replace(" ", "+"))}
     texts.update(_GAPS.sub("", line) for line in value.splitlines() if len(line.strip()) >= _LINE_OF_ITS_OWN)
-    found = {text for text in texts if len(text) >= SHORTEST}
+    found = {text for text in texts if len(text) >= shortest}
     for raw in {value.encode(), value.strip().encode()}:
         found.update(_base64_parts(raw))
         found.update((raw.hex(), raw.hex().upper()))
@@ -226,7 +226,7 @@ def _base64_parts(raw: bytes) -> Iterator[str]:
 
 
 def redact_text(text: str, needles: tuple[tuple[str, str], ...]) -> str:
-    """The text with every needle (form, name) replaced by `[secret NAME]`, whatever coding lies over it."""
+    """The text with every needle (form, what is shown in its place) replaced, whatever coding lies over it."""
     if not any(needle in view for view in _views(text) for needle, _ in needles):
         return text
     squeezed, places = _decoded(text, _GAPS)
@@ -300,9 +300,9 @@ def _plain(match: re.Match[str]) -> str:
 def _cut(text: str, cuts: list[tuple[int, int, str]]) -> str:
     parts: list[str] = []
     at = 0
-    for start, end, name in sorted(cuts, key=lambda cut: (cut[0], -cut[1])):
+    for start, end, shown in sorted(cuts, key=lambda cut: (cut[0], -cut[1])):
         if start >= at:
-            parts += [text[at:start], f"[secret {name}]"]
+            parts += [text[at:start], shown]
         at = max(at, end)
     return "".join([*parts, text[at:]])
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from runner.cli import WRONG, page, timeline, watching
 from runner.cli.lists import HANDOFFS as COMMANDS
-from runner.cli.place import AsJson, By, Reason, Reference, RunId
+from runner.cli.place import AsJson, By, Reason, Reference, Reveal, RunId
 from runner.cli.questions import answers, question_json
 from runner.cli.run import read_given
 from runner.errors import NotFound
@@ -19,9 +19,9 @@ HandOffId = Annotated[str, typer.Argument(metavar="[HANDOFF]", help="The questio
 
 
 @COMMANDS.command(help="Show a question: what is known, what was done before, what to type for each answer.")
-def show(run: RunId, handoff: HandOffId = "", as_json: AsJson = False) -> None:
+def show(run: RunId, handoff: HandOffId = "", reveal: Reveal = False, as_json: AsJson = False) -> None:
     with watching.opened() as amends:
-        story = watching.story_of(amends, run)
+        story = watching.story_of(amends, run, reveal=reveal)
     asked = list(story.state.open_handoffs) if story.is_asked else []
     found = [each for each in asked if handoff in ("", each.id)]
     if not found:

@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from runner.cli import page, place
-from runner.cli.place import AsJson
+from runner.cli.place import AsJson, Reveal
 from runner.clock import iso, shown
 from runner.contract import Json
 from runner.core.events import HandedOff
@@ -37,6 +37,7 @@ def runs(
     record: Annotated[str, typer.Option("--record", help="Only runs on this record: customer/aya@example.test.")] = "",
     before: Annotated[str, typer.Option("--before", help="Only runs older than this one: to page on.")] = "",
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many at most.")] = 50,
+    reveal: Reveal = False,
     as_json: AsJson = False,
 ) -> None:
     wrong = [word for word in status or [] if word not in words.STATUS]
@@ -46,6 +47,7 @@ def runs(
         zone = place.zone_of(project)
         wanted = RunFilter(flow=flow, status=tuple(status or ()), record=record, before=before, limit=limit)
         found = project.runs(wanted)
+        found = found if reveal else [project.veiled(each) for each in found]
     if as_json:
         page.say_json([view_json(view, zone) for view in found])
     elif not found:
@@ -101,6 +103,7 @@ def handoffs(
     run: Annotated[str, typer.Option("--run", help="Only those of this run.")] = "",
     owner: Annotated[str, typer.Option("--owner", help="Only those for this person or team.")] = "",
     everything: Annotated[bool, typer.Option("--all", help="The answered ones too.")] = False,
+    reveal: Reveal = False,
     as_json: AsJson = False,
 ) -> None:
     with place.reading() as project:
@@ -108,6 +111,7 @@ def handoffs(
         name = project.store.run(run).run if run else ""
         found = [each for each in project.handoffs(name, open_only=not everything) if owner in ("", each.owner)]
         found = [replace(each, summary=_said(project, each) or each.summary) for each in found]
+        found = found if reveal else [project.veiled(each) for each in found]
     if as_json:
         page.say_json([{**asdict(each), "opened_at": iso(each.opened_at, zone)} for each in found])
     elif not found:

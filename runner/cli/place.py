@@ -21,6 +21,7 @@ PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None, "pre
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or the beginning of it.")]
+Reveal = Annotated[bool, typer.Option("--reveal", help="Show personal data too, which is otherwise hidden.")]
 By = Annotated[str, typer.Option("--by", envvar="AMENDS_PERSON", help="Who says so; default: person:me.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why, in one sentence; it stands in the log.")]
 Reference = Annotated[str, typer.Option("--reference", help="Where it can be looked up: a ticket, a mail, an id.")]

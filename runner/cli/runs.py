@@ -11,7 +11,7 @@ import typer
 
 from runner.cli import OK, WRONG, page, timeline, watching
 from runner.cli.lists import RUNS as COMMANDS
-from runner.cli.place import AsJson, By, Reason, Reference, RunId
+from runner.cli.place import AsJson, By, Reason, Reference, Reveal, RunId
 from runner.cli.run import read_given
 from runner.contract import Json
 from runner.errors import NotPossible
@@ -52,9 +52,9 @@ ORDERS: Mapping[str, tuple[str, str]] = {
 
 
 @COMMANDS.command(help="Show one run: what happened, what stands, what can be done now.")
-def show(run: RunId, as_json: AsJson = False) -> None:
+def show(run: RunId, reveal: Reveal = False, as_json: AsJson = False) -> None:
     with watching.opened() as amends:
-        story = watching.story_of(amends, run)
+        story = watching.story_of(amends, run, reveal=reveal)
     if as_json:
         page.say_json(timeline.as_json(story))
         return

@@ -55,9 +55,9 @@ def person(amends: Amends, by: str) -> str:
     raise NotFound(f'there is nobody "{by}" in people.yaml (--by); {did_you_mean(by, known, "there are")}')
 
 
-def story_of(amends: Amends, run: str) -> Story:
+def story_of(amends: Amends, run: str, *, reveal: bool = False) -> Story:
     """A run's story in the reader's zone. Raises NotFound, NotPossible where its flow can no longer be read."""
-    return story.story_of(amends, run, place.zone_of(amends))
+    return story.story_of(amends, run, place.zone_of(amends), reveal=reveal)
 
 
 def drive(amends: Amends, doing: Callable[[Driver], Awaitable[T]], leaving: Callable[[], None] = lambda: None) -> T:
@@ -212,7 +212,7 @@ def completed(amends: Amends, run: str, order: Order) -> Order:
     said = {"--reason": order.reason, "--reference": order.reference, "--id": order.external_id, **order.output}
     if unsaid := [name for name, text in said.items() if text in ("…", "...")]:
         raise NotPossible(f'the "…" of {unsaid[0]} stands for your own words; write them in its place')
-    return questions.completed(story_of(amends, run), order) if order.action == "happened" else order
+    return questions.completed(story_of(amends, run, reveal=True), order) if order.action == "happened" else order
 
 
 class Watcher:

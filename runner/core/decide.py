@@ -41,7 +41,20 @@ def decide(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
         return (Record(event=e.RecordHeld(at=now, record=state.record, handoff=questions[-1].id)),)
     if state.holds_record and not questions:
         return (Record(event=e.RecordReleased(at=now, record=state.record)),)
+    if state.is_erased and not state.is_taken_over:
+        return _hand_over(state, now)
     return _closing(bundle, state, now) if state.root.closed else _forward(bundle, state, now)
+
+
+def _hand_over(state: State, now: int) -> tuple[Command, ...]:
+    """A run whose personal data was erased sends nothing any more, and undoes nothing by itself."""
+    if state.open_handoffs or any(call.is_open for call in state.calls.values()):
+        return ()
+    handed = e.HandedOff(
+        at=now, handoff=next_handoff(state), kind="erased", owner=state.owner, choices=("take_over",),
+        summary="Personal data of this run was erased, so it cannot go on by itself.",
+    )  # fmt: skip
+    return (Record(event=handed),)
 
 
 def settle(bundle: Bundle, state: State, now: int) -> tuple[State, tuple[e.Event, ...], tuple[Send, ...]]:

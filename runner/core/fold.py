@@ -110,10 +110,21 @@ def _run_moved(state: State, event: e.RunMoved) -> State:
 
 
 def _stop_requested(state: State, event: e.StopRequested) -> State:
+    if state.is_erased:
+        return replace(state, late=state.late + 1)
     summary = event.reason or "stopped by " + event.by
     stop = Failure(kind="stop", step="", summary=summary, at=event.at, by=event.by)
     state = replace(state, is_paused=False, stop=stop, stop_compensates=event.compensate)
     return stop_here(state) if state.root.closed and state.stops_here else state
+
+
+def _data_erased(state: State, event: e.PersonalDataErased) -> State:
+    """What is left cannot be worked with: nothing is waited for, and only the whole run is put before a person."""
+    if state.has_ended:
+        return replace(state, is_erased=True)
+    state = withdraw(without_timers(state, lambda path, purpose, call: True), lambda handoff: True)
+    steps = {path: replace(step, due=None) for path, step in state.steps.items()}
+    return replace(state, is_erased=True, steps=steps, stop=None)
 
 
 def _run_finished(state: State, event: e.RunFinished) -> State:
@@ -354,6 +365,7 @@ _READERS: Mapping[type[e.Event], Callable[[State, Any], State]] = {
     e.RunResumed: _run_resumed,
     e.RunMoved: _run_moved,
     e.StopRequested: _stop_requested,
+    e.PersonalDataErased: _data_erased,
     e.RunFinished: _run_finished,
     e.StepSkipped: _step_skipped,
     e.StepFailed: _step_failed,

@@ -228,6 +228,7 @@ class State:
     locks: frozenset[str] = frozenset()
     holds_record: bool = False
     late: int = 0
+    is_erased: bool = False
     status: str = ""
     summary: str = ""
     outputs: Mapping[str, Json] = field(default_factory=dict)

@@ -27,6 +27,7 @@ from runner.store.artifacts import fit
 from runner.store.facts import (
     AlreadyReported,
     LogEnd,
+    Logs,
     OwnOperation,
     RecordIsHeld,
     Started,
@@ -48,7 +49,7 @@ Observer = Callable[[str, Sequence[e.Event], State], None]
 """Told of every turn after its COMMIT: (run, events, state)."""
 
 
-def read_state(store: Store, run: str) -> tuple[State, LogEnd]:
+def read_state(store: Logs, run: str) -> tuple[State, LogEnd]:
     """A run's state out of its log; a clean-up run begins where the run it cleans up after ended. Raises NotFound."""
     rows = store.log(run)
     state = State()

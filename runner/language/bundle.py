@@ -20,6 +20,8 @@ from runner.language.called import every_called, fit_flow
 from runner.language.facts import ProjectFacts
 from runner.language.flow import Flow, Step
 from runner.language.load import load_flow
+from runner.language.personal import TEXT as PERSONAL
+from runner.language.personal import marks as personal_marks
 from runner.language.source import Place, ReadFile, problem_at
 
 KEPT = 256
@@ -117,7 +119,8 @@ def _assemble(flow: Flow, text: str, facts: ProjectFacts, before: tuple[str, ...
     }
     texts = {f"flow:{name}": other for name, (_, other) in called.items()}
     texts |= {f"flow:{flow.id}": text, "project": canonical(around).decode()}
-    for connection, actions in _used_actions(flows, facts).items():
+    used = _used_actions(flows, facts)
+    for connection, actions in used.items():
         found = facts.connections.get(connection)
         described = {
             "connector": found.connector if found is not None else connection,
@@ -130,6 +133,9 @@ def _assemble(flow: Flow, text: str, facts: ProjectFacts, before: tuple[str, ...
         if one.schema_file:
             texts[f"schema:{one.schema_file}"] = _text_of(one.schema_file, facts)
         texts |= {f"template:{name}": found for name, found in used_templates(one, facts.templates).items()}
+    named = {f"{connection}.{name}": each for connection, actions in used.items() for name, each in actions.items()}
+    if personal := personal_marks(flows, named):
+        texts[PERSONAL] = personal
     bundle = restore(digest_of(texts), texts)
     return bundle if following is None else replace(bundle, beside=_kept_beside(following))
 

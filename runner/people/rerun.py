@@ -16,13 +16,14 @@ def wish_anew(store: Store, view: RunView, state: State, by: str) -> Wish:
     Raises NotPossible while the run goes on, anything of it stands, or a person has it in their hands; AlreadySo where
     it was run again before.
     """
+    view = store.run(view.run)  # as it is: what people see of it may lack personal data
     _refuse(view, state)
     same = store.run_of_key(view.flow, view.mode, view.run_key)
     if same is not None and same[0].rerun > view.rerun:
         newest = same[0].run
         raise AlreadySo(f"run {view.run} was run again as {newest}; start that one anew: amends runs rerun {newest}")
     first = store.log(view.run)[0].event
-    if not isinstance(first, e.RunStarted) or first.continues:
+    if state.is_erased or not isinstance(first, e.RunStarted) or first.continues:
         raise NotPossible(f"run {view.run} cannot be started anew: its inputs were erased, or it was a clean-up")
     again = view.rerun + 1
     return Wish(

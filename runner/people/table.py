@@ -122,6 +122,10 @@ SITUATIONS: Mapping[str, Situation] = {
     "several": _asks("asks: which record is ours?", SEVERAL_CHOICES, perhaps=_AGAIN),
     "step": _asks("asks: the flow hands over", STEP_CHOICES),
     "outputs": _asks("asks: the outputs have no answer", OUTPUT_CHOICES),
+    "erased": Situation(
+        shown="asks: its personal data was erased", is_so="cannot go on: its personal data was erased",
+        way_out="take it over (`amends runs take-over {run}`)", done=("take_over", "acknowledge"),
+    ),
     "undoing": _makes_good("compensating, a call is out", "is making good what it has done"),
     "undo_retrying": _makes_good("compensating, waits to try again", "tries to make step {step} good again by itself"),
     "cleaning": _makes_good("a clean-up run", "is making good what run {continues} left"),

@@ -164,7 +164,9 @@ class Started:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LogRow:
-    """One row of a run's log as read back. `event` is None where the payload was erased or cannot be read."""
+    """One row of a run's log as read back. `event` is what is left of it where the payload was `erased`, and None where
+    it cannot be read.
+    """
 
     run: str
     seq: int
@@ -174,6 +176,7 @@ class LogRow:
     external_id: str
     event: Event | None
     hash: str
+    erased: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -293,7 +296,14 @@ class OwnOperation:
     input: Mapping[str, Json] = field(default_factory=dict)
 
 
-class Store(Protocol):
+class Logs(Protocol):
+    """Where the logs of runs are read."""
+
+    def log(self, run: str, after: int = 0) -> Sequence[LogRow]:
+        """The log after a seq, in order. Raises NotFound."""
+
+
+class Store(Logs, Protocol):
     """The log and its tables. One implementation on SQLAlchemy Core for SQLite and PostgreSQL."""
 
     # -- writing (from the one event loop of the engine that holds the lock) --
@@ -328,9 +338,6 @@ class Store(Protocol):
 
     def fence(self) -> int:
         """The current fence."""
-
-    def log(self, run: str, after: int = 0) -> Sequence[LogRow]:
-        """The log after a seq, in order. Raises NotFound."""
 
     def log_end(self, run: str) -> LogEnd:
         """Where it ends. Raises NotFound."""

@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from runner.contract import Json, canonical
-from runner.core.events import Event, OutcomeEvent, payload, restore
+from runner.core.events import Event, OutcomeEvent, PersonalDataErased, payload, restore
 from runner.store.facts import ChainFault
 
 SITE = "_site"
@@ -169,17 +169,22 @@ class ChainCheck:
         self.fault: ChainFault | None = None
         self.seq = 0
         self.hash = first_hash(run)
+        self._nameless: dict[int, ChainFault] = {}
 
     def follow(self, row: StoredRow) -> None:
         """Takes the next row."""
         if self.fault is None:
             self.fault = self._look(row)
             self.seq, self.hash = row.seq, row.hash
+        if row.type == "PersonalDataErased" and isinstance(event := decode(row), PersonalDataErased):
+            for seq in event.ids:
+                self._nameless.pop(seq, None)
 
     def end(self, seq: int, head: str) -> ChainFault | None:
         """The first fault, given where the run itself says that its log ends."""
-        if self.fault is not None:
-            return self.fault
+        found = [*self._nameless.values(), *([self.fault] if self.fault is not None else [])]
+        if found:
+            return min(found, key=lambda fault: fault.seq)
         if self.seq < seq:
             return self._says(self.seq + 1, f"entries {self.seq + 1} to {seq} are missing at the end")
         if self.seq > seq:
@@ -197,7 +202,11 @@ class ChainCheck:
         if data is not None and payload_digest(row.salt or "", data) != row.digest:
             return self._says(seq, f"the content of entry {seq} was changed ({row.type})")
         if chained(self.hash, self.run, seq, row.at, row.type, row.step, row.external_id, row.digest) != row.hash:
-            return self._says(seq, f"entry {seq} was changed, moved or put in place of another one ({row.type})")
+            fault = self._says(seq, f"entry {seq} was changed, moved or put in place of another one ({row.type})")
+            if data is not None or row.external_id:
+                return fault
+            # Its outside id may have been erased with its payload: then a later entry says so.
+            self._nameless[seq] = fault
         event = decode(row)
         if event is not None and event.guard != row.guard:
             return self._says(seq, f"the guard of entry {seq} was changed ({row.type})")

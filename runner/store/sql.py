@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +19,11 @@ from runner.store.anchor import Anchor, keep_anchor, read_anchor, reserved, why_
 from runner.store.artifacts import LIMIT, Artifacts, fit
 from runner.store.audit import Audit
 from runner.store.batch import Batch, Site
+from runner.store.erase import EraseWork, ForgetRecords
 from runner.store.facts import Append, LogEnd, NewRun, OwnOperation, RunColumns, Started
 from runner.store.lock import EngineLock
 from runner.store.log import Entry, apart, encode, stands_for, without_output
+from runner.store.personal import Personal
 from runner.store.schema import ensure_schema, is_older
 from runner.store.sqlite import BUSY_TIMEOUT, SqliteFile, shown_size
 from runner.store.statements import Statements
@@ -31,12 +33,12 @@ from runner.store.work import (
     BesideWork,
     BundleWork,
     ColumnsWork,
-    EraseWork,
     OwnWork,
     ReportWork,
     SiteWork,
     StartWork,
     T,
+    TidyWork,
     Work,
 )
 from runner.store.writer import Writer, read_site
@@ -148,13 +150,24 @@ class SqlStore(Audit):
     async def write_columns(self, run: str, seq: int, columns: RunColumns) -> None:
         await self._put(ColumnsWork(run=run, seq=seq, columns=columns))
 
-    async def erase(self, run: str, event: PersonalDataErased) -> LogEnd:
-        """Erases the payloads of `event.seqs`, salts and artifacts too, and records that; the chain still verifies."""
-        files = self._artifacts_of(run, event.seqs)
-        end = await self._put(EraseWork(run, event, encode(event)))
+    async def erase(
+        self, run: str, *events: PersonalDataErased, personal: Personal | None = None, token: str = ""
+    ) -> None:
+        """Erases the payloads of the events' entries, salts and artifacts too, and records that; the chain still
+        verifies. With `personal` the tables beside the log are cleaned of it, and names become `token`."""
+        files = [digest for event in events for digest in self._artifacts_of(run, event.seqs)]
+        await self._put(EraseWork(run, events, personal, token))
         for digest in files:
             self.artifacts.drop(digest)
-        return end
+
+    async def forget(self, names: Sequence[tuple[str, str]]) -> None:
+        """Deletes entries of our own tables, by (collection, id)."""
+        await self._put(ForgetRecords(names))
+
+    async def tidy(self, *, pages: int = 0, whole: bool = False) -> bool:
+        """Gives free pages back to the disk: at most `pages`, or all by building the file anew (`whole`). False: a
+        reader kept the write-ahead file from being emptied. Raises StoreUnwritable."""
+        return await self._put(TidyWork(pages, whole))
 
     async def write(self, do: Callable[[Connection], T]) -> T:
         """Writes a table that no log speaks of (see `access`), in a commit of the one writer."""

@@ -25,6 +25,8 @@ _PRAGMAS = (
     ("busy_timeout", None),
     ("secure_delete", 1),
 )
+_SIZES = ("page_count", "freelist_count", "page_size")
+_INCREMENTAL = 2
 _NETWORK = frozenset(
     {
         "9p", "afs", "afpfs", "beegfs", "ceph", "cifs", "davfs", "fuse.ceph", "fuse.davfs", "fuse.glusterfs",
@@ -187,6 +189,39 @@ class SqliteFile:
             "bytes": sum(file.stat().st_size for file in files if file.exists()),
             "free": self.room_left(),
         }
+
+    # -- giving disk back --
+
+    def build_anew(self, cursor: sqlite3.Cursor) -> None:
+        """Writes the whole file anew without its free pages; from then on it can give them back by itself.
+
+        Raises StoreUnwritable when there is no room for it: it needs the data twice more for a while.
+        """
+        pages, free, size = (cursor.execute(f"PRAGMA {each}").fetchone()[0] for each in _SIZES)
+        needed = 2 * (pages - free) * size
+        if self.room_left() < needed:
+            raise StoreUnwritable(
+                f"{self.path} cannot be built anew: that needs {shown_size(needed)} for a while, and "
+                f"{shown_size(self.room_left())} are free; the {shown_size(free * size)} that were freed inside it are "
+                "used again by new runs"
+            )
+        cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        cursor.execute("VACUUM")
+
+    def gives_back(self, cursor: sqlite3.Cursor) -> bool:
+        """Whether free pages can be given back one by one; files of other makers cannot until they are built anew."""
+        return bool(cursor.execute("PRAGMA auto_vacuum").fetchone()[0] == _INCREMENTAL)
+
+    def give_back(self, cursor: sqlite3.Cursor, pages: int) -> bool:
+        """Gives free pages back to the disk, and empties the write-ahead file if no reader is in the way."""
+        if pages:
+            cursor.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()
+        cursor.execute("PRAGMA busy_timeout=100")
+        try:
+            busy: int = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        finally:
+            cursor.execute(f"PRAGMA busy_timeout={self.busy}")
+        return not busy
 
     # -- copies --
 

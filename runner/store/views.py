@@ -14,10 +14,11 @@ from sqlalchemy.exc import DBAPIError
 
 from runner.clock import MINUTE
 from runner.contract import Json
-from runner.core.events import RunMoved
+from runner.core.events import PersonalDataErased, RunMoved, restore
 from runner.core.state import Held
 from runner.core.status import waits_for
 from runner.errors import NotFound, StoreCorrupt
+from runner.language.personal import TEXT as PERSONAL
 from runner.store.artifacts import Artifacts
 from runner.store.facts import (
     PLACE,
@@ -33,6 +34,7 @@ from runner.store.facts import (
     VersionView,
 )
 from runner.store.log import SITE, StoredRow, decode, elsewhere, read_apart
+from runner.store.personal import Personal
 from runner.store.record_locks import read_uses
 from runner.store.sqlite import SqliteFile
 from runner.store.tables import (
@@ -147,7 +149,10 @@ class Views:
             found = connection.execute(STORED.where(log.c.run_id == run, log.c.seq > after).order_by(log.c.seq)).all()
             if not found:
                 log_end(connection, run)
-        return [self._log_row(run, stored(row)) for row in found]
+        rows = [self._log_row(run, stored(row)) for row in found]
+        erasings = [row.event for row in rows if isinstance(row.event, PersonalDataErased)]
+        left = {int(seq): told for event in erasings for seq, told in event.left.items()}
+        return [_remains(row, left) for row in rows] if left else rows
 
     def _log_row(self, run: str, row: StoredRow) -> LogRow:
         digest = elsewhere(row)
@@ -157,8 +162,23 @@ class Views:
             event = None
         return LogRow(
             run=run, seq=row.seq, type=row.type, at=row.at, step=row.step, external_id=row.external_id, event=event,
-            hash=row.hash,
+            hash=row.hash, erased=row.data is None,
         )  # fmt: skip
+
+    def personal(self, run: str) -> Personal | None:
+        """What is personal in a run's log; None where nothing is. A clean-up run shares it with the run before."""
+        view = self.run(run)
+        with self._read() as connection:
+            text = connection.execute(
+                select(texts.c.content)
+                .join(bundles, texts.c.digest == bundles.c.text_digest)
+                .where(bundles.c.digest == view.bundle, bundles.c.name == PERSONAL)
+            ).scalar()
+        if text is None:
+            return None
+        before = self.personal(view.continues) if view.continues else None
+        found = Personal({PERSONAL: text}, before.values if before else ())
+        return found.learn(row.event for row in self.log(run))
 
     def _artifacts_of(self, run: str, seqs: Sequence[int]) -> list[str]:
         rows = self._rows(STORED.where(log.c.run_id == run, log.c.seq.in_(seqs)))
@@ -335,6 +355,14 @@ def _visits(rows: Sequence[Any]) -> dict[tuple[str, str, str], int]:
 def _visit(found: dict[tuple[str, str], VersionView], key: tuple[str, str], at: int) -> None:
     known = found.get(key) or VersionView(flow=key[0], bundle=key[1], first_at=at, last_at=at, runs=0, open_runs=0)
     found[key] = replace(known, first_at=min(known.first_at, at), last_at=max(known.last_at, at), runs=known.runs + 1)
+
+
+def _remains(row: LogRow, left: Mapping[int, Mapping[str, Json]]) -> LogRow:
+    """The row with what its erasing left of it."""
+    if not row.erased or row.seq not in left:
+        return row
+    event = restore(row.type, at=row.at, step=row.step, external_id=row.external_id, data=left[row.seq])
+    return replace(row, event=event)
 
 
 def _as_view(table: Table) -> Select[Any]:

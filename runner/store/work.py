@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection
 
 from runner.contract import Outcome
 from runner.core.events import (
@@ -24,7 +24,6 @@ from runner.core.events import (
     FlowReleased,
     HoldLifted,
     HoldPlaced,
-    PersonalDataErased,
     RecordLocked,
     SiteEvent,
 )
@@ -34,13 +33,18 @@ from runner.store.facts import AlreadyReported, Append, LogEnd, NewRun, OwnOpera
 from runner.store.log import Entry, encode, first_hash
 from runner.store.record_locks import find_circle, read_uses
 from runner.store.records import carry_out
-from runner.store.tables import log
+from runner.store.sqlite import SqliteFile
 
 T = TypeVar("T")
+ERASED = ""
+"""The digest of inputs that were erased: whatever comes under their key joins."""
 
 
 class Work(Generic[T]):
     """One write. `T` is its answer."""
+
+    stands_apart: bool = False
+    """Whether it is done outside any transaction, by `tend`, once what came before it is written."""
 
     reads_first: bool = False
     """Whether `plan` asks the tables, so that what the batch holds must be written before."""
@@ -56,6 +60,10 @@ class Work(Generic[T]):
 
     def plan(self, batch: Batch) -> T | AmendsError:
         """Puts its rows into the batch and returns the answer."""
+        raise NotImplementedError
+
+    def tend(self, file: SqliteFile, cursor: Any) -> T:
+        """Does what is done outside any transaction, in a short time: nothing is written meanwhile."""
         raise NotImplementedError
 
 
@@ -124,17 +132,22 @@ class ReportWork(Work[LogEnd]):
         return end
 
 
-class EraseWork(ReportWork):
-    """A report that payloads were erased, with the erasing."""
+class TidyWork(Work[bool]):
+    """Gives disk back: at most so many free pages, or as many as there are by building the file anew (`whole`).
 
-    reads_first = True
+    Its answer: whether the write-ahead file was emptied too, which a reader can hold up.
+    """
 
-    def plan(self, batch: Batch) -> LogEnd:
-        batch.head(self.run)
-        assert isinstance(self.event, PersonalDataErased)
-        named = (log.c.run_id == self.run, log.c.seq.in_(self.event.seqs))
-        batch.connection.execute(update(log).where(*named).values(salt=None, data=None))
-        return super().plan(batch)
+    stands_apart = True
+
+    def __init__(self, pages: int = 0, whole: bool = False) -> None:
+        self._pages = pages
+        self._whole = whole
+
+    def tend(self, file: SqliteFile, cursor: Any) -> bool:
+        if self._whole:
+            file.build_anew(cursor)
+        return file.give_back(cursor, self._pages)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,7 +283,7 @@ class StartWork(Work[Started]):
         if self.new.receipt is None:
             return None
         for digest, run, status, rerun in batch.ask(batch.words.by_receipt, *self.new.receipt):
-            if digest == self.new.inputs_digest:
+            if digest in (self.new.inputs_digest, ERASED):
                 return Started(run=run, joined=True, status=status, rerun=rerun)
             source, delivery = self.new.receipt
             return RunKeyConflict(
@@ -286,7 +299,7 @@ class StartWork(Work[Started]):
         if not rows or rows[-1][3] < new.rerun:
             return None
         _, run, status, rerun = rows[-1]
-        if new.inputs_digest not in [row[0] for row in rows]:
+        if {new.inputs_digest, ERASED}.isdisjoint(row[0] for row in rows):
             return RunKeyConflict(
                 f'the run key "{new.run_key}" of {new.flow} belongs to run {run}, which was started with other inputs; '
                 "give this start a key of its own"

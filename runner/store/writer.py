@@ -47,6 +47,7 @@ CHECKPOINT_COMMITS = 1_000
 CHECKPOINT_RUNS = 400
 CHECKPOINT_AFTER = 10 * MINUTE
 ANCHOR_AFTER = 10 * SECOND
+TAKEN_OVER = "another engine has taken over this database; this one must not write any more"
 
 
 @dataclass(eq=False, kw_only=True, slots=True)
@@ -131,7 +132,11 @@ class Writer:
             while len(group) < GROUP and not self._ready.empty() and (waiting := self._ready.get()) is not None:
                 group.append(waiting)
             company = len(group)
-            self._commit_group(group)
+            if writing := [each for each in group if not each.work.stands_apart]:
+                self._commit_group(writing)
+            for each in group:
+                if each.work.stands_apart:
+                    self._tend(each)
             self._answer(group)
             self._keep_anchor()
             if waiting is not None:
@@ -145,6 +150,16 @@ class Writer:
             except RuntimeError:
                 log.debug("a caller's loop ended before its writes were answered")
 
+    def _tend(self, waiting: _Waiting) -> None:
+        """Sets the answer of a work that stands outside any transaction; never raises."""
+        try:
+            self._connected()
+            waiting.answer = waiting.work.tend(self._file, self._cursor)
+        except (DBAPIError, self._file.Error) as error:
+            waiting.answer = self._file.translate(error)
+        except Moved:
+            waiting.answer = EngineBusy(TAKEN_OVER)
+
     def _commit_group(self, group: list[_Waiting]) -> None:
         """Sets every answer; never raises."""
         failed: AmendsError
@@ -156,7 +171,7 @@ class Writer:
         except (DBAPIError, self._file.Error) as error:
             failed = self._file.translate(error)
         except Moved:
-            failed = EngineBusy("another engine has taken over this database; this one must not write any more")
+            failed = EngineBusy(TAKEN_OVER)
         except AmendsError as error:
             failed = error
         except Exception as error:

@@ -64,6 +64,7 @@ def asks_about(kind: str, about: str) -> str:
         "compensation": f"Please make {about} good by hand.",
         "compensation_failed": f"{about.capitalize()} could not be made good. What now?",
         "compensation_unknown": f"Did the compensation of {about} happen?",
+        "erased": "Its personal data was erased. Who makes good by hand what it did?",
         "outputs": "The run's outputs have no answer. What now?",
         "request": f"The compensation of {about} could not be put together. What now?",
     }

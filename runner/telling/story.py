@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from runner.app import Amends
 from runner.clock import shown
 from runner.contract import Json
 from runner.core.state import State
+from runner.engine.embedded import read_state
 from runner.errors import InvalidFlow, NotFound, NotPossible, StoreCorrupt
 from runner.language.bundle import Bundle
 from runner.people.operations import possible
-from runner.store.facts import EffectView, RunView
+from runner.store.facts import EffectView, LogRow, RunView
+from runner.store.sql import SqlStore
 from runner.telling import sent, times, words
 from runner.telling.lines import Line, tell
 
@@ -128,8 +130,26 @@ def became(story: Story, effect: EffectView) -> str:
     return f"{words.DISPOSITION.get(disposition, disposition)}{note}"
 
 
-def story_of(amends: Amends, run: str, zone: str) -> Story:
-    """A run's story as it stands now. Raises NotFound, NotPossible where its flow can no longer be read."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Veiled:
+    """The logs of a store without the personal data in them."""
+
+    store: SqlStore
+
+    def log(self, run: str, after: int = 0) -> list[LogRow]:
+        """As the store's own."""
+        rows = list(self.store.log(run, after))
+        personal = self.store.personal(run)
+        return (
+            rows if personal is None else [replace(row, event=row.event and personal.event(row.event)) for row in rows]
+        )
+
+
+def story_of(amends: Amends, run: str, zone: str, *, reveal: bool = False) -> Story:
+    """A run's story as it stands now, without personal data unless it is to be revealed.
+
+    Raises NotFound, NotPossible where its flow can no longer be read.
+    """
     view = amends.store.run(run)
     try:
         bundle, state = amends.state(view.run)
@@ -139,10 +159,19 @@ def story_of(amends: Amends, run: str, zone: str) -> Story:
             f"the flow that run {view.run} ({view.flow}, {view.status}) began with can no longer be read "
             f"({words.bare(why)}); `amends log export {view.run}` writes down all that is known of the run"
         ) from None
-    lines, asking = tell(bundle, amends.store.log(view.run))
+    rows, effects, personal = (
+        amends.store.log(view.run),
+        amends.store.effects(view.run),
+        amends.store.personal(view.run),
+    )
+    if personal is not None and not reveal:
+        veiled = Veiled(store=amends.store)
+        state, rows = read_state(veiled, view.run)[0], veiled.log(view.run)
+        view, effects = personal.fields_of(view), [personal.fields_of(effect) for effect in effects]
+    lines, asking = tell(bundle, rows)
     return Story(
-        view=view, bundle=bundle, state=state, lines=lines, asking=asking,
-        effects=tuple(amends.store.effects(view.run)), zone=zone, now=amends.clock.now(),
+        view=view, bundle=bundle, state=state, lines=lines, asking=asking, effects=tuple(effects), zone=zone,
+        now=amends.clock.now(),
     )  # fmt: skip
 
 

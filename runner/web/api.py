@@ -105,7 +105,7 @@ async def order(request: Request, caller: ApiOperates, run: str, given: Given) -
         started = await console.driver.start(story.view.flow, wish)
         return run_json(console, console.store.run(started.run))
     what = Order(by=caller.person, **given.model_dump())
-    what = completed(story, what) if what.action == "happened" else what
+    what = completed(console.story(run, reveal=True), what) if what.action == "happened" else what
     return run_json(console, await console.act(story.view.run, what))
 
 
@@ -118,7 +118,7 @@ def list_handoffs(request: Request, _caller: ApiSees) -> Sequence[Mapping[str, J
 
 def run_json(console: Console, view: RunView) -> dict[str, Json]:
     """A run's row."""
-    found: dict[str, Json] = asdict(view)
+    found: dict[str, Json] = asdict(console.amends.veiled(view))
     for name in ("started_at", "updated_at", "ended_at", "wake_at"):
         found[name] = iso(found[name], console.zone) if found[name] is not None else None
     return found
@@ -126,7 +126,7 @@ def run_json(console: Console, view: RunView) -> dict[str, Json]:
 
 def handoff_json(console: Console, each: HandOffView) -> dict[str, Json]:
     """A hand-off's row."""
-    return {**asdict(each), "opened_at": iso(each.opened_at, console.zone)}
+    return {**asdict(console.amends.veiled(each)), "opened_at": iso(each.opened_at, console.zone)}
 
 
 def story_json(console: Console, story: Story) -> dict[str, Json]:

@@ -91,9 +91,9 @@ class Console:
         """ms since the epoch."""
         return self.amends.clock.now()
 
-    def story(self, run: str) -> Story:
-        """Everything there is to tell of a run. Raises NotFound, NotPossible."""
-        return story_of(self.amends, run, self.zone)
+    def story(self, run: str, *, reveal: bool = False) -> Story:
+        """Everything there is to tell of a run, without personal data unless told. Raises NotFound, NotPossible."""
+        return story_of(self.amends, run, self.zone, reveal=reveal)
 
     async def act(self, run: str, order: Order) -> RunView:
         """Has an order carried out and waits a little for what follows. Raises NotPossible, NotFound."""

@@ -96,7 +96,7 @@ async def answer(request: Request, caller: SignedIn, run: str, handoff: str, cho
     output = _output(story, asked, form) if choice == "happened" else {}
     try:
         order = Order(action=choice, by=caller.person, handoff=handoff, output=output, **given)
-        order = completed(story, order) if choice == "happened" else order
+        order = completed(console.story(run, reveal=True), order) if choice == "happened" else order
         await console.act(run, order)
     except NotPossible as error:
         if asked not in console.story(run).state.open_handoffs:

@@ -27,7 +27,8 @@ def home(request: Request, caller: SignedIn) -> Response:
     runs = console.store.runs(RunFilter(limit=SHOWN)) if caller.sees else ()
     return page(
         request, caller, "home", decisions=review.waiting_for(console, caller), mine=rows_of(console, mine),
-        others=len(opened) - len(mine), runs=runs, counts=console.store.counts() if caller.sees else {},
+        others=len(opened) - len(mine), runs=list(map(console.amends.veiled, runs)),
+        counts=console.store.counts() if caller.sees else {},
     )  # fmt: skip
 
 

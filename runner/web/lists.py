@@ -43,7 +43,7 @@ def rows_of(console: Console, found: Iterable[HandOffView]) -> Sequence[dict[str
             "about": question_of(each),
             "why": answer_of(each) if each.status == "resolved" else words.sentence(each.summary),
         }
-        for each in found
+        for each in map(console.amends.veiled, found)
     ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from runner.core.events import payload
+from runner.telling.story import Veiled
 from runner.web.console import console_of
 from runner.web.guard import Sees
 from runner.web.render import page
@@ -39,6 +40,13 @@ def entries(request: Request, caller: Sees, run: str, after: int = 0) -> Respons
     """A run's entries as they were written, a hundred at a time."""
     console = console_of(request)
     view = console.store.run(run)
-    rows = console.store.log(view.run, after)[:100]
+    rows = Veiled(store=console.store).log(view.run, after)[:100]
     told = [(row, json.dumps(payload(row.event), ensure_ascii=False, indent=1) if row.event else "") for row in rows]
-    return page(request, caller, "entries", view=view, rows=told, more=rows[-1].seq if len(rows) == 100 else 0)
+    return page(
+        request,
+        caller,
+        "entries",
+        view=console.amends.veiled(view),
+        rows=told,
+        more=rows[-1].seq if len(rows) == 100 else 0,
+    )

@@ -20,16 +20,23 @@ ROUTES = APIRouter()
 @ROUTES.get("/quarantine")
 def quarantine(request: Request, caller: Sees, everything: bool = False) -> Response:
     """What is set aside."""
-    found = console_of(request).store.quarantined(open_only=not everything)
-    rows = [(each, sent.fields(each.content)) for each in found]
+    console = console_of(request)
+    found = console.store.quarantined(open_only=not everything)
+    rows = [(each, _seen(console, each)) for each in found]
     return page(request, caller, "quarantine", rows=rows, everything=everything)
 
 
 @ROUTES.get("/quarantine/{run}/{word}")
 def ask(request: Request, caller: Operates, run: str, word: str, record: str) -> Response:
     """What releasing or discarding will do, with its button."""
-    found = _one(console_of(request), run, record, word)
-    return page(request, caller, "set_aside", row=found, word=word, content=sent.fields(found.content))
+    console = console_of(request)
+    found = _one(console, run, record, word)
+    return page(request, caller, "set_aside", row=found, word=word, content=_seen(console, found))
+
+
+def _seen(console: Console, row: QuarantineView) -> tuple[str, ...]:
+    """What was set aside, without personal data."""
+    return sent.fields(console.amends.veiled(row).content)
 
 
 @ROUTES.post("/quarantine/{run}/{word}")

@@ -41,7 +41,8 @@ def runs(
     older = urlencode({**asked, "before": found[PAGE - 1].run}) if len(found) > PAGE else ""
     flows = sorted(path.stem for path in console.project.flow_files())
     return page(
-        request, caller, "runs", runs=found[:PAGE], asked=asked, older=older, flows=flows,
+        request, caller, "runs", runs=list(map(console.amends.veiled, found[:PAGE])), asked=asked, older=older,
+        flows=flows,
         statuses=[(word, label(word)) for word in words.STATUS], is_paged=bool(before),
     )  # fmt: skip
 

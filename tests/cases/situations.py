@@ -177,6 +177,10 @@ WAYS: Mapping[str, Way] = {
             **HELD_BACK,
         },
     ),
+    "erased": Way(
+        steps=RESERVE + NAP + LAST, before=("erase",),
+        follows={"take_over": "closed", "acknowledge": "needs_person"},
+    ),
     "undoing": Way(
         steps=RESERVE + CHARGE, says={"POST /charge": NO, "POST /release": (HELD,)}, out="/release",
         status="compensating", follows={"pause": "paused", "stop": "stopped"},

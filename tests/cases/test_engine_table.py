@@ -80,6 +80,10 @@ class Stage:
     async def press(self, run: str, action: str, seen: State | None = None) -> str:
         """Presses one button; the run it is about from here on. Raises NotPossible, AlreadySo."""
         engine = self.engine
+        if action == "erase":
+            await engine.store.erase(run, e.PersonalDataErased(at=MachineClock().now(), by=ME))
+            engine.driver.engine.wake(run)
+            return (await engine.rest(run)).run
         if action == "rerun":
             wish = wish_anew(engine.store, engine.store.run(run), engine.state(run), ME)
             started = await engine.driver.start(engine.store.run(run).flow, wish)

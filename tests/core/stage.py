@@ -137,12 +137,12 @@ def asking(step: str) -> Callable[[State], bool]:
 
 def run(
     bundle: Bundle, script: Script | None = None, acts: Sequence[Act] = (), *, weather: Any = None,
-    before: Sequence[e.Event] = (), started: e.RunStarted | None = None,
+    before: Sequence[e.Event] = (), started: e.RunStarted | None = None, people: Crowd | None = None,
 ) -> Result:  # fmt: skip
     """Plays a run to its rest. It must not spin."""
     outside = Scripted(bundle, script or {})
     first = started or start_of(bundle)
-    simulation = Simulation(bundle, outside, first, people=Crowd(acts), weather=weather, before=before)
+    simulation = Simulation(bundle, outside, first, people=people or Crowd(acts), weather=weather, before=before)
     result = simulation.run()
     assert result.spins == 0
     assert result.end != "exhausted"

@@ -51,7 +51,7 @@ class HandedOff(Event):
     """A person must look. `handoff` is unique in the run; `choices` are the words HandOffResolved may carry.
 
     `kind`: step (the flow says so), failure, unknown, several, compensation, compensation_failed,
-    compensation_unknown, request (evaluation failed while compensating).
+    compensation_unknown, request (evaluation failed while compensating), erased (the run's personal data is gone).
     """
 
     handoff: str

@@ -79,9 +79,17 @@ class RunMoved(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PersonalDataErased(Event):
+    """The payloads of the entries `seqs` are gone. `left` is what remains of each, by its seq: all but its content.
+
+    `ids` are the entries whose outside id was erased with them.
+    """
+
     kind_of_fact: ClassVar[str] = "report"
     by: str
     seqs: tuple[int, ...] = ()
+    reason: str = ""
+    left: Mapping[str, Json] = field(default_factory=dict)
+    ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
