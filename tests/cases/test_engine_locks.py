@@ -12,11 +12,14 @@ from pathlib import Path
 import pytest
 
 from runner.app import Amends
+from runner.clock import MachineClock
 from runner.core import events as e
+from runner.engine.embedded import Embedded
 from runner.engine.starting import Wish
 from runner.errors import NotPossible
 from runner.people.holds import Hold
 from runner.store import record_locks
+from runner.store.batch import Batch
 from runner.store.facts import RecordIsHeld
 from tests.cases.ground import ME, Engine, Ground, connector, first, flow, kinds_of, opened, until
 from tests.cases.processes import serving
@@ -143,7 +146,7 @@ async def test_the_unique_index_is_the_rule(tmp_path: Path, monkeypatch: pytest.
         assert overlaps(ground) == []
 
 
-async def test_they_come_in_the_order_they_were_started(tmp_path: Path) -> None:
+async def test_j3_runs_on_one_record_come_one_at_a_time_in_the_order_they_were_started(tmp_path: Path) -> None:
     async with opened(tmp_path, LINE, BILL) as ground, ground.engine() as engine:
         ground.shop.script("POST /deal", late(150))
         runs = []
@@ -155,6 +158,29 @@ async def test_they_come_in_the_order_they_were_started(tmp_path: Path) -> None:
         held = [kinds_of(engine.events(run)).count("RunHeld") for run in runs]
         assert max(held) <= 2, "who is not next is not told of every change in front of it"
         nobody_waits(engine, "7")
+
+
+async def test_a_lock_that_is_not_given_back_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted mistake."""
+    monkeypatch.setattr(Batch, "free_locks", lambda *_: None)
+    async with opened(tmp_path, BILL) as ground, ground.engine() as engine:
+        assert (await engine.run("bill", "a", one="7")).status == "succeeded"
+        with pytest.raises(AssertionError):
+            nobody_waits(engine, "7")
+
+
+async def test_a_run_that_nobody_wakes_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted mistake: whoever ends does not pass the record on. The sweeper names the run that is left."""
+    async with opened(tmp_path, BILL, text=connector(limit=3_000)) as ground, ground.engine() as engine:
+        ground.shop.script("POST /deal", late(300))
+        one = await engine.start("bill", "a", one="7")
+        await until(lambda: ground.asked("/deal") == 1)
+        two = await engine.run("bill", "b", one="7")
+        an_hour_on = MachineClock().now() + 3_600_000
+        assert engine.store.without_witness(an_hour_on) == []
+        monkeypatch.setattr(Embedded, "_pass_on", lambda *_: None)
+        await engine.until(one, "succeeded")
+        assert engine.store.without_witness(an_hour_on) == [two.run]
 
 
 async def test_who_waits_says_for_whom_and_costs_nothing(tmp_path: Path) -> None:
