@@ -335,6 +335,30 @@ def test_the_numbered_steps_lead_to_the_tables(tmp_path: Path) -> None:
     assert shapes[0] == shapes[1]
 
 
+def test_a_run_that_was_held_then_stands_in_line_now(tmp_path: Path) -> None:
+    first_schema(tmp_path / "old.db")
+    stepped = create_engine(f"sqlite:///{tmp_path / 'old.db'}")
+    with stepped.begin() as connection:
+        names = [row[1] for row in connection.exec_driver_sql("PRAGMA table_info(runs)")]
+        for run, held_on, ended in (("r1", "x", None), ("r2", "", None), ("r3", "x", 9)):
+            known = {
+                "run_id": run,
+                "run_key": run,
+                "held_on": held_on,
+                "ended_at": ended,
+                "started_at": 7,
+                "wake_at": None,
+            }
+            row = [known.get(name, 0 if name in NUMBERS else "") for name in names]
+            connection.exec_driver_sql(f"INSERT INTO runs VALUES ({', '.join('?' * len(row))})", tuple(row))
+        upgrade(connection)
+        assert connection.exec_driver_sql("SELECT record, run_id, at FROM waits").all() == [("x", "r1", 7)]
+    stepped.dispose()
+
+
+NUMBERS = ("rerun", "seq", "updated_at", "decided", "commit_no")
+
+
 def test_an_older_database_is_upgraded(tmp_path: Path) -> None:
     file = SqliteFile(tmp_path / "old.db")
     first_schema(file.path)
