@@ -26,6 +26,7 @@ NOUNS: dict[str, str] = {
     "handoffs": "what waits for a person: list, show, ack, resolve",
     "people": "sign-in links, passwords and tokens: invite, password, token",
     "flows": "the project's flows, their versions, what differs",
+    "connections": "list the connections and their limits, hold and release one",
     "connectors": "list connectors, show their actions and fields",
     "secrets": "which secrets are needed, and which are missing",
     "log": "verify the action log, export a run's evidence",

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from runner.app import Amends
-from runner.cli import page, place, watching
+from runner.cli import holds, page, place, watching
 from runner.cli.place import AsJson
 from runner.clock import iso
 from runner.contract import Json
@@ -136,3 +136,10 @@ def diff(
 def said(found: Sequence[Any]) -> str:
     """What has changed as one paragraph."""
     return " ".join(change.text for change in found) or "Only comments, blanks or the order of keys differ."
+
+
+def _names(amends: Amends) -> list[str]:
+    return [each.flow.id for each in amends.project.check() if each.flow is not None]
+
+
+holds.add_to(COMMANDS, "flow", _names)

@@ -54,7 +54,7 @@ ORDERS: Mapping[str, tuple[str, str]] = {
 @COMMANDS.command(help="Show one run: what happened, what stands, what can be done now.")
 def show(run: RunId, reveal: Reveal = False, as_json: AsJson = False) -> None:
     with watching.opened() as amends:
-        story = watching.story_of(amends, run, reveal=reveal)
+        story = watching.placed(amends, watching.story_of(amends, run, reveal=reveal))
     if as_json:
         page.say_json(timeline.as_json(story))
         return

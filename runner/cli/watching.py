@@ -20,7 +20,7 @@ from runner.engine.embedded import GRACE
 from runner.errors import AlreadySo, NotFound, NotPossible
 from runner.language.nearest import did_you_mean
 from runner.people.operations import Order, pinned
-from runner.store.facts import RunView, Started
+from runner.store.facts import PLACE, RunView, Started
 from runner.telling import questions, story, words
 from runner.telling.lines import AGAIN, Line
 from runner.telling.story import Clock, Story, status_line
@@ -58,6 +58,15 @@ def person(amends: Amends, by: str) -> str:
 def story_of(amends: Amends, run: str, *, reveal: bool = False) -> Story:
     """A run's story in the reader's zone. Raises NotFound, NotPossible where its flow can no longer be read."""
     return story.story_of(amends, run, place.zone_of(amends), reveal=reveal)
+
+
+def placed(amends: Amends, told: Story) -> Story:
+    """The story with which one the run is in its line, where an engine runs that knows."""
+    found = asyncio.run(amends.limits(told.view.run)) if told.view.waiting_for.startswith(PLACE) else None
+    if found is None or found["place"] is None:
+        return told
+    connection, number = found["place"]
+    return replace(told, view=replace(told.view, waiting_for=f"{PLACE}{connection} (number {number} in line)"))
 
 
 def drive(amends: Amends, doing: Callable[[Driver], Awaitable[T]], leaving: Callable[[], None] = lambda: None) -> T:
@@ -275,8 +284,8 @@ LONG = 10_000
 
 def waits(story: Story) -> bool:
     """The run waits for a while."""
-    wake_at = story.view.wake_at
-    return story.view.status == "waiting" and wake_at is not None and wake_at - story.now > LONG
+    wake_at, is_in_line = story.view.wake_at, story.view.waiting_for.startswith(PLACE)
+    return is_in_line or (story.view.status == "waiting" and wake_at is not None and wake_at - story.now > LONG)
 
 
 def under_way(story: Story, out: Console) -> RenderableType:

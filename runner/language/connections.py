@@ -26,7 +26,7 @@ EVERYWHERE: Mapping[str, Json] = {"connector": "text", "rate": "text or empty", 
 
 _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_]*$")
 _SECRET_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
-_RATE = re.compile(r"^(\d{1,6}) per (?:(\d{1,4}) )?(s|min|hour|day)$")
+_RATE = re.compile(r"^([1-9]\d{0,5}) per (?:([1-9]\d{0,3}) )?(s|min|hour|day)$")
 _SECRET_KEY = re.compile(r"^(api_?key|private_key)$|(^|_)(password|token|secret)$")
 
 
@@ -290,6 +290,8 @@ def _value_problems(path: Path, value: Json, field_type: Json, source: Source) -
     elif key == "rate":
         if not _RATE.match(str(value)):
             yield source.problem("FL006", path, f'"{value}" is not a rate', "it is written 100 per 10 s, or 5 per min")
+    elif key == "at_once" and isinstance(value, int) and value < 1:
+        yield source.problem("FL006", path, f"{value} calls at once are none at all", "hold the connection for that")
     elif is_plain and (_SECRET_KEY.search(key) or field_type in ("secret", "secret or empty")):
         hint = f"put it into .env and write {key}: {{ secret: {f'{path[0]}_{key}'.upper()} }}"
         yield source.problem("FL401", path, f'the secret "{key}" is written in the file', hint)

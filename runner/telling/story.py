@@ -13,7 +13,7 @@ from runner.engine.embedded import read_state
 from runner.errors import InvalidFlow, NotFound, NotPossible, StoreCorrupt
 from runner.language.bundle import Bundle
 from runner.people.operations import possible
-from runner.store.facts import EffectView, LogRow, RunView
+from runner.store.facts import PLACE, RELEASE, EffectView, LogRow, RunView
 from runner.store.sql import SqlStore
 from runner.telling import sent, times, words
 from runner.telling.lines import Line, tell
@@ -100,6 +100,8 @@ def status_line(story: Story, named: Callable[[str], str] = words.plain) -> str:
     calling = dict.fromkeys(name[0] for name, call in state.calls.items() if call.is_open)
     if calling and not state.has_ended:
         return f"{text}: step {', '.join(calling)} was called, and no answer has come yet"
+    if view.waiting_for.startswith((PLACE, RELEASE)):
+        return f"{text}: step {view.at_step} waits for {words.plain(view.waiting_for)}"
     if view.status != "waiting":
         return text
     if state.held:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner.app import Amends
+from runner.cli import run_command
 from runner.clock import MachineClock
 from runner.core import events as e
 from runner.engine.starting import Wish
@@ -17,7 +18,7 @@ from runner.people.holds import Hold
 from runner.store.facts import RunFilter
 from runner.store.log import SITE
 from tests.cases.ground import ME, Engine, Ground, connector, flow, intents, kinds_of, opened, until
-from tests.cases.processes import serving
+from tests.cases.processes import amends, serving
 from tests.support.says import Say, late, refused
 
 STEP = """  - id: deal
@@ -289,3 +290,30 @@ async def test_a_run_whose_ticket_was_lost_is_found_and_taken_up(
         assert f"run {run} was waiting for nothing" in caplog.text
         assert (await engine.rest(run)).status == "succeeded"
         assert "RunHeld" not in kinds_of(engine.events(run))
+
+
+async def test_the_command_line_says_how_busy_a_connection_is_and_who_holds_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with opened(tmp_path, MANY, text=connector(limit=60_000)) as ground:
+        ground.connect("at_once: 1, rate: 100 per 10 s")
+        ground.shop.script("POST /deal", late(60_000))
+
+        async def said(*words: str) -> str:
+            assert await asyncio.to_thread(run_command, ["--project", str(ground.folder), *words]) == 0
+            return capsys.readouterr().out
+
+        async with ground.engine() as engine:
+            runs = await _start(engine, ground, "many", 3)
+            await until(lambda: engine.driver.engine.limits.usage()["shop"]["waiting"] == 2)
+            listed = [line.split() for line in (await said("connections", "list")).splitlines()]
+            assert ["shop", "shop", "1", "100", "per", "10", "s", "1", "2"] in listed
+            [last] = [run for run in runs if engine.driver.engine.limits.place(run) == ("shop", 2)]
+            shown = await said("runs", "show", last)
+            assert "waiting: step deal waits for a place at shop (number 2 in line)" in shown
+            code, out, _ = await amends(ground.folder, "connections", "hold", "shop", "--reason", "It is mended.")
+            assert (code, "The connection shop is held" in out) == (0, True)
+            assert "held by person:me" in await said("connections", "list")
+            assert engine.driver.engine.limits.held == {"connection:shop": ME}
+            for wire in list(ground.shop.connections):
+                wire.transport.abort()

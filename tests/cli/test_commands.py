@@ -329,6 +329,30 @@ def test_a_person_holds_a_record(terminal: Terminal) -> None:
     assert "is not held by a person" in terminal.type("runs", "release", record).err
 
 
+def test_what_is_held_begins_nothing_until_it_is_released(terminal: Terminal) -> None:
+    wrong = terminal.type("connections", "hold", "recods")
+    assert (wrong.code, wrong.err) == (2, 'amends: there is no connection "recods"; did you mean "records"?\n')
+    assert terminal.type("flows", "hold", "askin").err == 'amends: there is no flow "askin"; did you mean "asking"?\n'
+    assert terminal.type("connections", "hold", "records", "--reason", "It is being mended.").code == 0
+    again = terminal.type("connections", "hold", "records").err
+    assert again.startswith("amends: connection records is held already, by person:me; `amends connections release")
+    listed = {each["connection"]: each for each in json.loads(terminal.type("connections", "list", "--json").out)}
+    assert listed["records"] == {
+        "connection": "records", "connector": "records", "at_once": None, "rate": None, "in_use": None,
+        "waiting": None, "share": None, "restored_in": None, "held_by": "person:me",
+    }  # fmt: skip
+    assert listed["quarantine"]["held_by"] is None
+    waiting = terminal.type("run", "asking", "-i", "number=7")
+    assert (waiting.code, "waits for the release of connection records (held by person:me)" in waiting.out) == (4, True)
+    assert terminal.type("connections", "release", "records").code == 0
+    assert terminal.type("runs", "watch", run_id(waiting.out)).code == 3, "it went on to its question"
+    wrong = terminal.type("flows", "release", "asking")
+    assert (wrong.code, wrong.err) == (2, "amends: flow asking is not held by a person, so there is nothing to release\n")
+    assert "The flow asking is held" in terminal.type("flows", "hold", "asking").out
+    assert terminal.type("run", "asking", "-i", "number=8").code == 4
+    assert "The flow asking is released" in terminal.type("flows", "release", "asking").out
+
+
 def test_stopping_compensating_and_starting_anew(terminal: Terminal) -> None:
     run = run_id(terminal.type("run", "asking", "-i", "number=8").out)
     early = terminal.type("runs", "rerun", run)

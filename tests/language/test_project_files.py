@@ -102,6 +102,8 @@ def test_rates(written: str, rate: tuple[int, int]) -> None:
         ("port: 587", "port: many", 'FL006 2:58 "port" needs a whole number | '),
         ("host: smtp.example.test", "host: 127", 'FL002 2:33 "host" is a text, and 127 would be read as something else | write it in quotes: "127"'),
         ("100 per 10 s", "many", 'FL006 3:68 "many" is not a rate | it is written 100 per 10 s, or 5 per min'),
+        ("100 per 10 s", "0 per 10 s", 'FL006 3:68 "0 per 10 s" is not a rate | it is written 100 per 10 s, or 5 per min'),
+        ("at_once: 4", "at_once: 0", "FL006 3:91 0 calls at once are none at all | hold the connection for that"),
         ("at_once: 4", "at_once: some", 'FL006 3:91 "at_once" needs a whole number | '),
         ("crm: {", "c-rm: {", 'FL006 1:1 "c-rm" is not a name | a name has letters, digits and _, a letter first'),
     ],
