@@ -173,7 +173,7 @@ async def test_an_engine_that_is_killed_loses_nobody_in_line(tmp_path: Path) -> 
 async def test_a_run_that_is_paused_or_stopped_gives_its_turn_to_the_next(tmp_path: Path) -> None:
     async with opened(tmp_path, MANY, text=SLOW) as ground:
         ground.connect("at_once: 1")
-        ground.shop.script("POST /deal", late(300))
+        ground.shop.script("POST /deal", late(1_500))
         async with ground.engine() as engine:
             _, paused, stopped, last = await _start(engine, ground, "many", 4)
             await engine.until(last, "waiting")
