@@ -85,7 +85,8 @@ class Embedded:
         self.observers: list[Observer] = []
         self.limits = Limits(clock, wake=self._call_up, later=self._serve_later)
         for name, by in store.site_holds().items():
-            self.limits.hold(name, by)
+            if not name.startswith("record:"):
+                self.limits.hold(name, by)
 
     # -- from outside --
 
