@@ -152,7 +152,7 @@ async def test_whoever_stands_in_line_goes_on_with_the_next_engine(tmp_path: Pat
 async def test_an_engine_that_is_killed_loses_nobody_in_line(tmp_path: Path) -> None:
     async with opened(tmp_path, MANY, text=SLOW) as ground:
         ground.connect("at_once: 2")
-        ground.shop.script("POST /deal", always=late(300))
+        ground.shop.script("POST /deal", late(3_000), late(3_000), always=late(100))
         reader = Amends(ground.project())
         async with serving(ground.folder) as process:
             async with reader.driver() as driver:
@@ -163,7 +163,7 @@ async def test_an_engine_that_is_killed_loses_nobody_in_line(tmp_path: Path) -> 
             process.kill()
             await process.wait()
         reader.close()
-        await until(lambda: ground.shop.busy == 0)
+        await until(lambda: ground.shop.busy == 0, 10)
         ground.shop.most_busy = 0
         async with ground.engine() as engine:
             await until(lambda: engine.store.counts().get("succeeded", 0) == 6, 30)
