@@ -209,6 +209,7 @@ class OwnDriver:
         self._clock = clock
         self._lock = lock
         self._turns: dict[str, list[Callable[[], None]]] = {}
+        self._holding = asyncio.Lock()
         self._stamp: dict[Path, tuple[int, int]] = {}
 
     @contextlib.asynccontextmanager
@@ -367,9 +368,14 @@ class OwnDriver:
         return view.wake_at is not None and view.wake_at - self._clock.now() <= patience
 
     async def hold(self, hold: Hold) -> None:
-        """Holds a connection, a flow or a record, or releases it."""
+        """Holds a connection, a flow or a record, or releases it: one wish after the other."""
+        async with self._holding:
+            await self._hold(hold)
+
+    async def _hold(self, hold: Hold) -> None:
         limits = self.engine.limits
-        fact = fact_for(hold, self.store.site_holds(), self._clock.now())
+        keeper = self.store.holder(hold.name) if hold.kind == "record" else ""
+        fact = fact_for(hold, self.store.site_holds(), self._clock.now(), keeper=keeper)
         if hold.kind == "record":  # checked in the transaction of every intent, so the engine need not know
             await self.store.site(fact)
             self.engine.wake_next(hold.name)

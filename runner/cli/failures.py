@@ -19,9 +19,9 @@ from typing import Any
 import typer
 
 from runner.cli import BY_OPTION, DEFECT, INTERRUPTED, OK, QUICK, WRONG
-from runner.cli.page import complain
+from runner.cli.page import complain, say
 from runner.cli.place import FOLDER, Interrupted
-from runner.errors import AmendsError, InputsInvalid, InvalidFlow
+from runner.errors import AlreadySo, AmendsError, InputsInvalid, InvalidFlow
 from runner.language.problems import render
 from runner.secrets import Secrets
 from runner.telling.words import bare, plain, sentence
@@ -42,6 +42,9 @@ def guarded(noun: str, words: Sequence[str], folder: Path | None) -> int:
     except (Interrupted, KeyboardInterrupt, asyncio.CancelledError) as stopped:
         complain(str(stopped) or "Stopped.")
         return INTERRUPTED
+    except AlreadySo as so:  # whoever presses a button twice has what was wanted
+        say(f"amends: {plain(so)}")
+        return OK
     except AmendsError as error:
         explain(error)
         return WRONG

@@ -16,7 +16,6 @@ from runner.cli.place import AsJson, Reveal
 from runner.clock import iso, shown
 from runner.contract import Json
 from runner.core.events import HandedOff
-from runner.errors import NotFound
 from runner.reading import Reading
 from runner.store.facts import HandOffView, RunFilter, RunView
 from runner.telling import times, words
@@ -40,9 +39,7 @@ def runs(
     reveal: Reveal = False,
     as_json: AsJson = False,
 ) -> None:
-    wrong = [word for word in status or [] if word not in words.STATUS]
-    if wrong:
-        raise NotFound(f'there is no status "{wrong[0]}"; there are {", ".join(words.STATUS)}')
+    place.refuse_status(status or ())
     with place.reading() as project:
         zone = place.zone_of(project)
         wanted = RunFilter(flow=flow, status=tuple(status or ()), record=record, before=before, limit=limit)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from runner.errors import AmendsError, NotPossible
+from runner.errors import AmendsError, NotFound, NotPossible
 from runner.reading import Reading
-from runner.telling import times
+from runner.telling import times, words
 
 FOLDER: ContextVar[Path | None] = ContextVar("FOLDER", default=None)
 """The folder that `--project` names; None is the current one."""
@@ -63,6 +63,12 @@ def reading() -> Iterator[Reading]:
 def zone_of(project: Reading) -> str:
     """The reader's zone."""
     return times.reader_zone(project.settings.zone, project.settings.has_zone)
+
+
+def refuse_status(said: Sequence[str]) -> None:
+    """Raises NotFound for a word that is no status."""
+    if wrong := [word for word in said if word not in words.STATUS]:
+        raise NotFound(f'there is no status "{wrong[0]}"; there are {", ".join(words.STATUS)}')
 
 
 def write(file: Path, content: str | bytes) -> None:

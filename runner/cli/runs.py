@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from runner.cli import OK, WRONG, page, timeline, watching
+from runner.cli import OK, WRONG, bulk, page, timeline, watching
 from runner.cli.lists import RUNS as COMMANDS
 from runner.cli.place import AsJson, By, Reason, Reference, Reveal, RunId
 from runner.cli.run import read_given
@@ -22,14 +22,19 @@ from runner.people.rerun import wish_anew
 from runner.people.versions import plan_move
 from runner.telling.words import PROGRAM
 
-StepId = Annotated[str, typer.Argument(metavar="[STEP]", help="The step that is meant, where there is a choice.")]
+StepId = Annotated[str, typer.Argument(metavar="STEP", help="The step that is meant, where there is a choice.")]
 Which = Annotated[str, typer.Option("--handoff", help="The question that is meant, where there is more than one: h1.")]
 TooCompensate = Annotated[bool, typer.Option("--compensate", help="Make good what was done.")]
 
+RunOrMany = Annotated[str, typer.Argument(metavar="RUN", help="The run's id; or choose many with --flow and so on.")]
+
 WORDS: Mapping[str, tuple[Any, Any]] = {
     "compensate": (TooCompensate, False), "step": (StepId, ""), "handoff": (Which, ""), "reason": (Reason, ""),
-    "reference": (Reference, ""), "by": (By, ""), "as_json": (AsJson, False),
+    "reference": (Reference, ""), "by": (By, ""), "as_json": (AsJson, False), "run": (RunOrMany, ""),
+    "flow": (bulk.Flow, ""), "failed_at": (bulk.FailedAt, ""), "since": (bulk.Since, ""),
+    "status": (bulk.Status, None), "dry_run": (bulk.DryRun, False),
 }  # fmt: skip
+MANY = ("flow", "failed_at", "since", "status", "dry_run")
 ORDERS: Mapping[str, tuple[str, str]] = {
     "pause": ("reason", "Begin nothing new in this run until it is resumed; an open call gets its answer."),
     "resume": ("", "Let a paused run go on."),
@@ -74,11 +79,23 @@ def _order(name: str, takes: str, summary: str) -> None:
     """Makes the command of an order."""
 
     def command(run: str, as_json: bool, compensate: bool = False, **said: Any) -> None:
+        many = {word: said.pop(word) for word in MANY if word in said}
+        many["status"] = many.get("status") or ()
         action = "stop_compensate" if compensate else name.replace("-", "_")
-        watching.act(run, Order(action=action, **said), as_json=as_json)
+        if run and any(many.values()):
+            raise NotPossible("name one run, or choose many with --flow, --failed-at, --since and --status; not both")
+        if run:
+            watching.act(run, Order(action=action, **said), as_json=as_json)
+            return
+        if not any(value for word, value in many.items() if word != "dry_run"):
+            raise NotPossible(
+                f"name a run (`amends runs {name} RUN`), or choose many with --flow, --failed-at, --since"
+            )
+        raise typer.Exit(bulk.order_many(Order(action=action, **said), as_json=as_json, **many))
 
-    taken = [("run", RunId, inspect.Parameter.empty)]
-    taken += [(word, *WORDS[word]) for word in (*takes.split(), "by", "as_json")]
+    taken = [("run", RunId, inspect.Parameter.empty)] if name == "take-over" else [("run", *WORDS["run"])]
+    many_too = () if name == "take-over" else MANY
+    taken += [(word, *WORDS[word]) for word in (*takes.split(), *many_too, "by", "as_json")]
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [inspect.Parameter(word, inspect.Parameter.KEYWORD_ONLY, annotation=a, default=d) for word, a, d in taken]
     )

@@ -207,12 +207,10 @@ def act(run: str, order: Order, *, as_json: bool) -> None:
 
         try:
             view = watched(amends, doing, found)
-        except AlreadySo as so:
-            if as_json:
-                page.say_json(timeline.as_json(story_of(amends, name)))
-            else:
-                page.say(f"{words.sentence(str(so))} Nothing was written again.".replace("run ", "Run ", 1))
-            return
+        except AlreadySo:
+            if not as_json:
+                raise
+            view = amends.store.run(name)
         tell_rest(amends, view, as_json=as_json, since=None if told[0] else before if view.run == name else 0)
 
 

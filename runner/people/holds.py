@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from runner.core import events as e
-from runner.errors import NotPossible
+from runner.errors import AlreadySo, NotPossible
+from runner.people.table import HOLDS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,16 +27,26 @@ class Hold:
         return f"{self.kind}:{self.name}"
 
 
-def fact_for(hold: Hold, held: Mapping[str, str], now: int) -> e.SiteEvent:
-    """The fact that this becomes; `held` is what is held by now. Raises NotPossible."""
+def fact_for(hold: Hold, held: Mapping[str, str], now: int, *, keeper: str = "") -> e.SiteEvent:
+    """The fact that this becomes; `held` is what is held by now, `keeper` the run that keeps the record.
+
+    Raises NotPossible, AlreadySo.
+    """
     by = held.get(hold.what)
-    if hold.is_held and by is not None:
+    situation = "held by a person" if by is not None else "kept by a run" if keeper else "free"
+    answer = HOLDS[situation]["hold" if hold.is_held else "release"]
+    if answer == "already" and hold.is_held:
         noun = "run" if hold.kind == "record" else hold.kind
-        raise NotPossible(
+        raise AlreadySo(
             f"{hold.kind} {hold.name} is held already, by {by}; `amends {noun}s release {hold.name}` lets it go on"
         )
-    if not hold.is_held and by is None:
-        raise NotPossible(f"{hold.kind} {hold.name} is not held by a person, so there is nothing to release")
+    if answer == "already":
+        raise AlreadySo(f"{hold.kind} {hold.name} is not held by a person, so there is nothing to release")
+    if answer == "refused":
+        raise NotPossible(
+            f"{hold.kind} {hold.name} is kept by run {keeper}, not by a person; `amends runs show {keeper}` says what "
+            "can be done"
+        )
     fact = _FACTS[hold.kind, hold.is_held]
     return fact(at=now, name=hold.name, by=hold.by, data={"reason": hold.reason} if hold.reason else {})
 

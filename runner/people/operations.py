@@ -15,7 +15,7 @@ from runner.engine.embedded import read_state
 from runner.errors import AlreadySo, NotPossible, SequenceConflict
 from runner.language.bundle import Bundle
 from runner.language.expressions import needed
-from runner.people.table import open_questions, sentence
+from runner.people.table import Answer, open_questions, sentence
 from runner.store.facts import AlreadyReported, Store
 
 
@@ -81,6 +81,39 @@ def report_for(bundle: Bundle, state: State, order: Order, now: int) -> e.Event:
     if answer == "refused" or state.has_ended or order.action not in _REPORTS:
         raise NotPossible(said)
     return _REPORTS[order.action](order, now)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Foreseen:
+    """What would become of an order now: `choice` is what it would be recorded as, `says` why it would not be done."""
+
+    answer: Answer
+    choice: str = ""
+    says: str = ""
+
+
+def foreseen(bundle: Bundle, state: State, order: Order) -> Foreseen:
+    """What would become of an order if it were given now; nothing is written."""
+    if state.has_ended and sentence(state, order.action)[0] == "done":
+        return Foreseen(answer="done", choice=order.action)
+    try:
+        report = report_for(bundle, state, order, state.at)
+    except AlreadySo as so:
+        return Foreseen(answer="already", says=str(so))
+    except NotPossible as no:
+        return Foreseen(answer="refused", says=str(no))
+    return Foreseen(answer="done", choice=report.choice if isinstance(report, e.HandOffResolved) else order.action)
+
+
+def each_question(state: State, order: Order, at_step: str = "") -> list[Order]:
+    """The order once for each open question it answers (of one step, or of that step in items and called flows).
+
+    The order itself where there is none: what is said then is why not.
+    """
+    if order.action not in CHOICES or order.action == "compensate":
+        return [order]
+    at = [h for h in open_questions(state) if not at_step or f"/{h.step}".endswith(f"/{at_step}")]
+    return [replace(order, handoff=h.id) for h in at if _choice(h, order.action)] or [order]
 
 
 def possible(bundle: Bundle, state: State) -> tuple[str, ...]:

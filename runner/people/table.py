@@ -247,6 +247,14 @@ def sentence(state: State, action: str) -> tuple[Answer, str]:
     return answer, f"run {state.run} " + said.format(is_so=situation.is_so.format(**words), **words)
 
 
+HOLDS: Mapping[str, Mapping[str, Answer]] = {
+    "free": {"hold": "done", "release": "already"},
+    "held by a person": {"hold": "already", "release": "done"},
+    "kept by a run": {"hold": "done", "release": "refused"},
+}
+"""The same for a record (and, but for the last row, a connection or a flow)."""
+
+
 def as_markdown() -> str:
     """The table as the README shows it: ● done, ○ perhaps, = so already, nothing where it is refused."""
     heads = [name.replace("_", " ") for name in ACTIONS]
@@ -256,4 +264,6 @@ def as_markdown() -> str:
         cells = " | ".join(signs[situation.answer(action)] for action in ACTIONS)
         lines.append(f"| {situation.shown} | {cells} |")
     meanings = [f"- **{head}**: {what}." for head, (what, _) in zip(heads, ACTIONS.values(), strict=True)]
+    lines += ["", "| a record that is … | hold | release |", "|---|:-:|:-:|"]
+    lines += [f"| {shown} | {' | '.join(signs[answer] for answer in row.values())} |" for shown, row in HOLDS.items()]
     return "\n".join([*lines, "", *meanings])

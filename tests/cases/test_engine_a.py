@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.errors import AlreadySo
 from runner.store.facts import RunFilter
 from tests.cases.ground import flow, intents, opened
 from tests.cases.processes import dying
@@ -120,6 +121,41 @@ async def test_a2_a_person_retries_the_failed_step_after_a_restart(tmp_path: Pat
         assert ground.asked("/plans/pro", "GET") == 1, "an earlier output is reused from the log, not asked again"
         assert ground.shop.world.effects[0].body["note"] == "Aya on Pro"
         assert ground.shop.world.effects[2].body["note"] == "deal-1"
+
+
+async def test_a2_an_operator_retries_what_a_503_has_stopped(tmp_path: Path) -> None:
+    """Case A2 whole, but for a list's rows: five steps, the fourth is refused once, a person presses the button."""
+    text = FIVE.replace("amount: 40 }", "amount: 40 }\n    retry: { tries: 1 }")
+    async with opened(tmp_path, text) as ground:
+        ground.shop.world.put("/plans/pro", {"label": "Pro"})
+        ground.shop.script("POST /charge", failing(503))
+        async with ground.engine() as engine:
+            run = (await engine.run("five", "k1", name="Aya")).run
+            assert (engine.store.run(run).status, engine.store.run(run).at_step) == ("needs_person", "charge")
+            pressed = await asyncio.gather(*(engine.act(run, "retry") for _ in range(5)), return_exceptions=True)
+            assert [isinstance(one, AlreadySo) for one in pressed].count(True) == 4
+            assert (await engine.rest(run)).status == "succeeded"
+            assert [view.run for view in engine.store.runs(RunFilter())] == [run]
+            events = engine.events(run)
+            assert [(one.generation, one.attempt) for one in intents(events, "charge")] == [(0, 1), (1, 1)]
+            assert [len(intents(events, step)) for step in ("deal", "log", "ticket")] == [1, 1, 1]
+            engine.holds(run)
+        assert (ground.asked("/deal"), ground.asked("/charge"), ground.asked("/plans/pro", "GET")) == (1, 2, 1)
+        assert ground.effects() == ["/deal", "/log", "/charge", "/ticket"]
+
+
+async def test_a2_an_answer_after_step_three_repeats_no_step(tmp_path: Path) -> None:
+    text = FIVE.replace("  - id: charge", "  - { id: look, hand_off: person:me }\n  - id: charge")
+    async with opened(tmp_path, text) as ground:
+        ground.shop.world.put("/plans/pro", {"label": "Pro"})
+        async with ground.engine() as engine:
+            run = (await engine.run("five", "k1", name="Aya")).run
+            assert ground.effects() == ["/deal", "/log"]
+        async with ground.engine() as engine:
+            assert (await engine.order(run, "go_on")).status == "succeeded"
+            engine.holds(run)
+        assert ground.effects() == ["/deal", "/log", "/charge", "/ticket"]
+        assert ground.asked("/plans/pro", "GET") == 1
 
 
 async def test_a2_nothing_is_sent_again_when_the_engine_begins_anew_at_each_step(tmp_path: Path) -> None:

@@ -15,9 +15,11 @@ from runner.core.state import State
 from runner.engine.embedded import Embedded
 from runner.engine.starting import Wish, start_run
 from runner.errors import AlreadySo, NotPossible
+from runner.people.holds import Hold
 from runner.people.operations import Order, give, pinned
 from runner.people.rerun import wish_anew
-from runner.people.table import ACTIONS, SITUATIONS, as_markdown, situation_of
+from runner.people.table import ACTIONS, HOLDS, SITUATIONS, as_markdown, situation_of
+from runner.store.log import SITE
 from tests.cases.ground import ME, Engine, Ground, opened, until
 from tests.cases.situations import WAYS, WORDS
 from tests.house import ROOT
@@ -219,8 +221,34 @@ async def test_buttons_that_contradict_each_other(tmp_path: Path, pair: tuple[st
             assert await stage.settled(after) in {**PAIRS, **STOPS}[pair]
 
 
+async def test_what_holding_and_releasing_a_record_does(tmp_path: Path) -> None:
+    """Each cell once, again, and ten times at once."""
+    way = WAYS["held"]
+    async with opened(tmp_path, way.flow("held"), text=way.shop()) as ground, ground.engine() as engine:
+
+        async def press(is_held: bool, times: int) -> Counter[str]:
+            wishes = (Hold(kind="record", name="customer/aya", by=ME, is_held=is_held) for _ in range(times))
+            told = await asyncio.gather(*(engine.driver.hold(wish) for wish in wishes), return_exceptions=True)
+            return Counter(type(one).__name__ if one else "done" for one in told)
+
+        assert await press(False, TEN) == {"AlreadySo": TEN}
+        assert await press(True, TEN) == {"done": 1, "AlreadySo": TEN - 1}
+        assert await press(False, TEN) == {"done": 1, "AlreadySo": TEN - 1}
+        for match, says in way.says.items():
+            ground.shop.script(match, *says)
+        run = (await engine.run("held", "k1")).run
+        assert engine.store.holder("customer/aya") == run
+        assert await press(False, TEN) == {"NotPossible": TEN}
+        assert await press(True, 1) == {"done": 1}
+        assert await press(False, 1) == {"done": 1}
+        assert engine.store.holder("customer/aya") == run
+        assert [row.type for row in engine.store.log(SITE) if row.type.startswith("Hold")] == [
+            "HoldPlaced", "HoldLifted", "HoldPlaced", "HoldLifted",
+        ]  # fmt: skip
+
+
 def test_the_table_in_the_readme_is_this_one(capsys: pytest.CaptureFixture[str]) -> None:
-    cells = len(SITUATIONS) * len(ACTIONS)
+    cells = len(SITUATIONS) * len(ACTIONS) + sum(map(len, HOLDS.values()))
     assert as_markdown() in (ROOT / "README.md").read_text(encoding="utf-8")
     assert {name.removesuffix(" again") for name in WAYS} == set(SITUATIONS)
     assert cells >= 150

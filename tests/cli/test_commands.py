@@ -321,12 +321,12 @@ def test_a_person_holds_a_record(terminal: Terminal) -> None:
         f"Held: no run changes anything on {record} until `amends runs release {record}`.\n"
     )
     again = terminal.type("runs", "hold", record)
-    assert (again.code, again.err) == (
-        2,
+    assert (again.code, again.out) == (
+        0,
         f"amends: record {record} is held already, by person:me; `amends runs release {record}` lets it go on\n",
     )
     assert terminal.type("runs", "release", record).code == 0
-    assert "is not held by a person" in terminal.type("runs", "release", record).err
+    assert "is not held by a person" in terminal.type("runs", "release", record).out
 
 
 def test_what_is_held_begins_nothing_until_it_is_released(terminal: Terminal) -> None:
@@ -454,7 +454,7 @@ def test_a_run_that_was_started_anew_names_the_newest(terminal: Terminal) -> Non
     first = run_id(terminal.type("run", "failing", "--key", "K-1", "-i", "id=none").out)
     second = run_id(terminal.type("runs", "rerun", first).out)
     said = terminal.type("runs", "rerun", first)
-    assert said.err == (
+    assert said.out == (
         f"amends: run {first} was run again as {second}; start that one anew: amends runs rerun {second}\n"
     )
 
