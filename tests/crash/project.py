@@ -70,7 +70,7 @@ steps:
     do: service.found
     find: { note: "${{ inputs.name }}" }
     with: { note: "${{ inputs.name }}" }
-    compensate: { correct: service.undo_once, with: { of: "${{ output.id }}" } }
+    compensate: { correct: service.undo_once, with: { of: "${{ output.id }}" }, unattended: The case says so. }
   - id: mail
     do: mail.send
     with: { to: ["one-${{ inputs.name }}@x.example", "two-${{ inputs.name }}@x.example"], subject: Hello, text: Hello }
@@ -121,7 +121,7 @@ steps:
           do: service.once
           unattended: It only counts.
           accept_order: It is put right.
-          compensate: { correct: service.undo_once, with: { of: "${{ output.id }}" } }
+          compensate: { correct: service.undo_once, with: { of: "${{ output.id }}" }, unattended: The case says so. }
       two:
         - id: asked
           do: service.asked
