@@ -22,8 +22,9 @@ from runner.clock import MachineClock
 from runner.contract import Json
 from runner.core import events as e
 from runner.core.state import State
-from runner.engine.embedded import Embedded, Observer, read_state
+from runner.engine.embedded import Embedded, Observer
 from runner.engine.handover import Listener, Tell, ask
+from runner.engine.past import read_state
 from runner.engine.starting import Wish, start_run
 from runner.errors import EngineBusy, NotPossible, StoreError
 from runner.far import PATIENCE, FarDriver

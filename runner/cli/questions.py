@@ -25,7 +25,7 @@ def question(story: Story, handoff: HandOff) -> Iterator[RenderableType]:
     yield Text(f"{handoff.id}  {asks(story, handoff)}", style="bold")
     table = page.grid((6, None))
     table.add_row("  For", f"{words.plain(handoff.owner)}, since {shown(handoff.opened_at, story.zone)}{seen}")
-    step = story.bundle.steps.get(handoff.step)
+    step = story.bundle.find(handoff.step)
     known = {
         "Why": words.sentence(handoff.summary) if handoff.kind != "step" else "",
         "Rule": words.sentence(step.rule) if step is not None else "",

@@ -131,7 +131,7 @@ def settle(
         raise NotPossible("what did not happen has no answer: leave the fields out")
     with watching.opened() as amends:
         bundle, _ = amends.state(amends.store.run(run).run)
-        written = bundle.steps.get(step)
+        written = bundle.find(step)
         output = bundle.actions[written.action].output if written is not None and written.action else {}
         values = read_given(fields or [], "", output)
     order = Order(

@@ -13,6 +13,7 @@ from runner.contract import Action, Json, Purpose, Retry
 from runner.core import events as e
 from runner.core.commands import Command, Record, Send
 from runner.core.keys import make_key, name_key
+from runner.core.paths import generation_at
 from runner.core.retry import READS, Move, may_repeat, next_move
 from runner.core.state import Call, HandOff, State, replace
 
@@ -148,8 +149,12 @@ def _cannot_be_built(state: State, plan: CallPlan, part: int) -> bool:
     return question is not None and question.kind == "request" and not question.choice
 
 
-def first_send(state: State, plan: CallPlan, part: int, input_: Mapping[str, Json], generation: int = 0) -> Send:
-    """The first attempt of a generation."""
+def first_send(
+    state: State, plan: CallPlan, part: int, input_: Mapping[str, Json], generation: int | None = None
+) -> Send:
+    """The first attempt of a generation; of the first one at that place, if none is given."""
+    if generation is None:
+        generation = generation_at(state, plan.path)
     key = make_key(
         flow=state.flow, run=state.run, step=plan.path, part=part, purpose=plan.purpose, generation=generation
     )
@@ -197,7 +202,7 @@ def look_up(state: State, plan: CallPlan, part: int, input_: Mapping[str, Json],
     assert plan.asks_by is not None
     asked = state.calls.get((plan.path, plan.asks_by, part))
     if asked is None or asked.intended_seq < max(call.intended_seq, call.again_seq):
-        return [_asking(plan, part, input_, call.key, asked)]
+        return [_asking(state, plan, part, input_, call.key, asked)]
     if asked.last == "applied":
         return [_settle(state, plan, part, call, asked, now)]
     move = next_move(asked, READ_ACTION, READS, now=now, can_look_up=False, is_closed=False)
@@ -207,7 +212,7 @@ def look_up(state: State, plan: CallPlan, part: int, input_: Mapping[str, Json],
         )
         return [Record(event=fired)]
     if move.word == "send":
-        return [_asking(plan, part, input_, call.key, asked)]
+        return [_asking(state, plan, part, input_, call.key, asked)]
     if move.word == "wait":
         timer = e.TimerSet(
             at=now, step=plan.path, timer="retry", due=move.due, purpose=plan.asks_by, part=part, why=asked.summary
@@ -221,10 +226,11 @@ def look_up(state: State, plan: CallPlan, part: int, input_: Mapping[str, Json],
 READ_ACTION = Action(name="look-up", effect="read")
 
 
-def _asking(plan: CallPlan, part: int, input_: Mapping[str, Json], key: str, before: Call | None) -> Send:
+def _asking(state: State, plan: CallPlan, part: int, input_: Mapping[str, Json], key: str, before: Call | None) -> Send:
     assert plan.asks_by is not None
     return Send(
-        step=plan.path, purpose=plan.asks_by, part=part, parts=1, generation=before.generation if before else 0,
+        step=plan.path, purpose=plan.asks_by, part=part, parts=1,
+        generation=before.generation if before else generation_at(state, plan.path),
         attempt=before.attempt + 1 if before else 1, action=plan.action_name, key=key,
         limit=min(plan.limit, 30_000), input=plan.find if plan.asks_by == "find" and plan.find is not None else input_,
     )  # fmt: skip
@@ -278,7 +284,9 @@ def fire_due(state: State, now: int) -> tuple[Command, ...]:
     """The first timer whose time has come, of a step that waits or of a call, where nobody else lets it fire."""
     for path, step in state.steps.items():
         if step.due is not None and now >= step.due:
-            return (Record(event=e.TimerFired(at=now, step=path, timer="wait", due=step.due)),)
+            timer = "late" if step.event else "wait"
+            generation = generation_at(state, path)
+            return (Record(event=e.TimerFired(at=now, step=path, timer=timer, due=step.due, generation=generation)),)
     for (path, purpose, part), call in state.calls.items():
         if call.due is not None and now >= call.due:
             fired = e.TimerFired(at=now, step=path, timer=call.due_for, due=call.due, purpose=purpose, part=part)
@@ -293,4 +301,4 @@ def is_let_go(state: State, path: str) -> bool:
 
 def next_handoff(state: State) -> str:
     """The id of the run's next hand-off: h1, h2 …"""
-    return f"h{len(state.handoffs) + 1}"
+    return f"h{state.asked + 1}"

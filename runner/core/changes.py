@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from runner.contract import Json
 from runner.core import events as e
-from runner.core.state import WITHDRAWN, Call, Disposition, HandOff, State, StepState, UndoState, replace
+from runner.core.state import WITHDRAWN, Call, Disposition, Failure, HandOff, State, StepState, UndoState, replace
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -102,3 +102,11 @@ def stop_here(state: State) -> State:
         for name, each in state.handoffs.items()
     }
     return replace(state, handoffs=handoffs)
+
+
+def fail_scope(state: State, scope: str, failure: Failure) -> State:
+    """The run, or an item that may fail alone, has failed. The first failure is the one."""
+    if not scope:
+        return replace(state, failure=state.failure or failure)
+    inside = state.scopes[scope]
+    return replace(state, scopes=put(state.scopes, scope, replace(inside, failure=inside.failure or failure)))

@@ -1,4 +1,4 @@
-"""What `decide` asks for, in the imperative: record a fact, or make a call."""
+"""What `decide` asks for, in the imperative: record a fact, make a call, read something back."""
 
 from __future__ import annotations
 
@@ -46,4 +46,15 @@ class Send:
     word: str = ""
 
 
-Command = Record | Send
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recall:
+    """Read ended items of lists back from the log, to be made good: these, or else the newest of `scope` whose effects
+    stand below the start number `before` (None: the newest of all).
+    """
+
+    scope: str = ""
+    before: int | None = None
+    items: tuple[str, ...] = ()
+
+
+Command = Record | Send | Recall

@@ -6,22 +6,21 @@ asked again (`settle`), so that it never has to foresee its own consequences.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from runner.core import events as e
 from runner.core.calls import did_it_happen, fire_due, next_handoff
-from runner.core.closing import (
-    FAILED_CHOICES,
-    all_have_ended,
-    compensate,
-    finish,
-    hand_failed_off,
-    is_settling,
-    settle_open,
-)
-from runner.core.commands import Command, Record, Send
+from runner.core.closing import all_have_ended, close, is_settling, settle_open
+from runner.core.commands import Command, Recall, Record, Send
+from runner.core.ending import finish
 from runner.core.fold import fold
-from runner.core.forward import pass_over, walk
 from runner.core.names import names_in_reach
+from runner.core.paths import catcher_of
+from runner.core.place import Place, pass_over
+from runner.core.scopes import leave, walk
 from runner.core.state import Failure, HandOff, State
+from runner.core.undoing import FAILED_CHOICES
 from runner.errors import EvaluationError
 from runner.language.bundle import Bundle
 from runner.language.expressions import evaluate
@@ -29,7 +28,11 @@ from runner.language.expressions import evaluate
 OUTPUT_CHOICES = ("go_on", "compensate", "take_over")
 FAILURE_CHOICES = ("retry", "skip", "compensate", "take_over")
 CLOSING_CHOICES = frozenset({"compensate", "close", "take_over"})
-LONGEST_CHAIN = 10_000
+MOST_FACTS = 500
+"""Facts that one turn records before they are committed and the rest is decided."""
+
+
+See = Callable[[State], None]
 
 
 def decide(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
@@ -57,19 +60,34 @@ def _hand_over(state: State, now: int) -> tuple[Command, ...]:
     return (Record(event=handed),)
 
 
-def settle(bundle: Bundle, state: State, now: int) -> tuple[State, tuple[e.Event, ...], tuple[Send, ...]]:
-    """Decides until nothing is left to record: the state then, the facts in order, and the calls to send."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settled:
+    """Where deciding came to: the state then, the facts in order, the calls to send, and what is to be read back first.
+    `has_more`: this is enough for one transaction, and deciding goes on after it.
+    """
+
+    state: State
+    facts: tuple[e.Event, ...]
+    sends: tuple[Send, ...] = ()
+    recall: Recall | None = None
+    has_more: bool = False
+
+
+def settle(bundle: Bundle, state: State, now: int, see: See) -> Settled:
+    """Decides until nothing is left to record. `see` is shown the state after every fact."""
     recorded: list[e.Event] = []
-    for _ in range(LONGEST_CHAIN):
+    while len(recorded) < MOST_FACTS:
         commands = decide(bundle, state, now)
         facts = [command.event for command in commands if isinstance(command, Record)]
         if not facts:
             sends = tuple(command for command in commands if isinstance(command, Send))
-            return state, tuple(recorded), sends
+            recall = next((command for command in commands if isinstance(command, Recall)), None)
+            return Settled(state=state, facts=tuple(recorded), sends=sends, recall=recall)
         for fact in facts:
             state = fold(state, fact)
+            see(state)
         recorded.extend(facts)
-    raise AssertionError(f"run {state.run} does not come to rest")
+    return Settled(state=state, facts=tuple(recorded), has_more=True)
 
 
 # --- forward -------------------------------------------------------------------------------------------------------
@@ -81,10 +99,10 @@ def _forward(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
         return (Record(event=closed),)
     if state.failure is not None:
         return _review(bundle, state, state.failure, now)
-    commands = walk(bundle, state, bundle.flow.steps, now)
-    if commands is not None:
-        return commands
-    return _succeed(bundle, state, now)
+    commands = walk(bundle, state, bundle.flow.steps, "", now)
+    if commands is None:
+        commands = leave(bundle, state, "", now)
+    return _succeed(bundle, state, now) if commands is None else commands
 
 
 def _why_closed(bundle: Bundle, state: State, now: int) -> e.ForwardClosed | None:
@@ -104,7 +122,15 @@ def _why_closed(bundle: Bundle, state: State, now: int) -> e.ForwardClosed | Non
 
 
 def _closing_answer(state: State) -> HandOff | None:
-    return next((h for h in state.handoffs.values() if h.choice in CLOSING_CHOICES), None)
+    """The answer that ends the run. "Compensate", about an item that may fail alone, ends that item only."""
+    return next(
+        (
+            h
+            for h in state.handoffs.values()
+            if h.choice in CLOSING_CHOICES and not (h.choice == "compensate" and catcher_of(state, h.step))
+        ),
+        None,
+    )
 
 
 def _closed(state: State, failure: Failure, cause: str, *, compensate: bool, now: int) -> e.ForwardClosed:
@@ -117,14 +143,16 @@ def _closed(state: State, failure: Failure, cause: str, *, compensate: bool, now
 def _review(bundle: Bundle, state: State, failure: Failure, now: int) -> tuple[Command, ...]:
     """A person chooses what follows a failure. Meanwhile nothing starts; what is in doubt elsewhere is settled."""
     asked = [h for h in state.handoffs.values() if h.kind == "failure" and h.step == failure.step]
-    step = bundle.steps.get(failure.step)
+    step = bundle.step(failure.step) if failure.step else None
     if asked and asked[-1].choice == "skip":
         skip = asked[-1]
         skipped = e.StepSkipped(
             at=now, step=failure.step, why="person", by=skip.by, reason=skip.reason, reference=skip.reference
         )
-        return (Record(event=skipped), *pass_over(step.branches if step else (), now))
-    commands = fire_due(state, now) or settle_open(bundle, state, now, with_undo=False)
+        assert step is not None
+        place = Place(bundle=bundle, state=state, step=step, path=failure.step, now=now)
+        return (Record(event=skipped), *pass_over(place, step.branches))
+    commands = fire_due(state, now) or settle_open(bundle, state, "", now, with_undo=False)
     is_asked = bool(asked) and not asked[-1].choice
     if commands or is_asked or any(call.is_open for call in state.calls.values()) or _waits_for(state, failure.step):
         return commands
@@ -162,7 +190,7 @@ def _succeed(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
         if state.open_handoffs:
             return ()
         outputs = {}
-    status = "drafted" if state.mode == "draft" else "succeeded"
+    status = "drafted" if state.mode == "draft" else "closed" if state.accepted else "succeeded"
     return (Record(event=e.RunFinished(at=now, status=status, outputs=outputs)),)
 
 
@@ -170,23 +198,19 @@ def _succeed(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
 
 
 def _closing(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
-    is_stopping = state.stops_here
-    failed = () if is_stopping else hand_failed_off(bundle, state, now)
-    if failed:
-        return failed
-    settling = () if state.is_taken_over else settle_open(bundle, state, now, with_undo=is_stopping)
+    if not state.stops_here:
+        commands = close(bundle, state, "", now)
+        is_through = state.root.has_begun and all_have_ended(state, "") and not _is_open(state)
+        return finish(bundle, state, now) if not commands and is_through else commands
+    settling = () if state.is_taken_over else settle_open(bundle, state, "", now, with_undo=True)
     facts = tuple(command for command in settling if isinstance(command, Record))
     if facts:
         return facts[:1]
-    if any(call.is_open for call in state.calls.values()):
-        is_begun = state.root.has_begun and not is_stopping
-        return settling + compensate(bundle, state, now) if is_begun else settling
-    if is_stopping:
-        return settling if settling or is_settling(state) else finish(state, now)
-    if not state.root.has_begun:
-        return (Record(event=e.CompensationBegun(at=now)),)
-    commands = settling + compensate(bundle, state, now)
-    return commands if commands or not all_have_ended(state) else finish(state, now)
+    return settling if settling or is_settling(state) or _is_open(state) else finish(bundle, state, now)
+
+
+def _is_open(state: State) -> bool:
+    return any(call.is_open for call in state.calls.values())
 
 
 def fail_request(bundle: Bundle, state: State, send: Send, summary: str, now: int) -> e.Event:
@@ -194,7 +218,7 @@ def fail_request(bundle: Bundle, state: State, send: Send, summary: str, now: in
 
     Where it was to ask what became of another call, a person is asked instead.
     """
-    owner = bundle.steps[send.step].owner or state.owner
+    owner = bundle.step(send.step).owner or state.owner
     purpose = "undo" if send.purpose == "undo_lookup" else "do"
     about = state.calls.get((send.step, purpose, send.part))
     if send.purpose in ("lookup", "find", "undo_lookup") and about is not None:

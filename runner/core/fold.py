@@ -7,6 +7,7 @@ from typing import Any
 
 from runner.core import events as e
 from runner.core.changes import (
+    fail_scope,
     not_held,
     part_outputs,
     put,
@@ -18,6 +19,8 @@ from runner.core.changes import (
     withdraw,
     without_timers,
 )
+from runner.core.listings import read_accepted, read_ended, read_resumed, read_set_aside, read_started
+from runner.core.paths import catcher_of, is_in
 from runner.core.questions import read_acknowledged, read_handed_off, read_resolved
 from runner.core.state import (
     Call,
@@ -26,6 +29,7 @@ from runner.core.state import (
     Failure,
     HandOff,
     Held,
+    Listing,
     Scope,
     State,
     StepState,
@@ -79,13 +83,24 @@ def _continued(state: State, event: e.RunStarted) -> State:
         for name, call in state.calls.items()
         if name[1] in ("do", "read", "undo")
     }
+    root = replace(state.root, closed=True, compensates=True, cause="person", recalled=None)
     return replace(
         state, run=event.run, starter=event.starter, started_at=event.at, continues=event.continues, status="",
         summary="", stands=(), stop=None, is_paused=False, is_taken_over=event.clean_up == "take_over",
-        scopes=put(state.scopes, "", replace(state.root, closed=True, compensates=True, cause="person")), handoffs={},
+        scopes=put(state.scopes, "", root), handoffs={}, asked=0, lists=_all_left(state, "stands", "pending"),
         undo={path: undo for path, undo in state.undo.items() if path not in again}, effects=effects, calls=calls,
         held={}, locks=frozenset(),
     )  # fmt: skip
+
+
+def _all_left(state: State, before: str, after: str) -> Mapping[str, Listing]:
+    """The lists, what is left of their ended items with another disposition."""
+    found = {}
+    for path, listing in state.lists.items():
+        left = dict(listing.left)
+        moved = left.pop(before, 0)
+        found[path] = replace(listing, left={**left, after: left.get(after, 0) + moved} if moved else left)
+    return found
 
 
 def _run_held(state: State, event: e.RunHeld) -> State:
@@ -123,7 +138,7 @@ def _data_erased(state: State, event: e.PersonalDataErased) -> State:
     if state.has_ended:
         return replace(state, is_erased=True)
     state = withdraw(without_timers(state, lambda path, purpose, call: True), lambda handoff: True)
-    steps = {path: replace(step, due=None) for path, step in state.steps.items()}
+    steps = {path: replace(step, due=None, event="") for path, step in state.steps.items()}
     return replace(state, is_erased=True, steps=steps, stop=None)
 
 
@@ -134,9 +149,11 @@ def _run_finished(state: State, event: e.RunFinished) -> State:
         for no, effect in state.effects.items()
     }
     state = withdraw(state, lambda handoff: True)
+    steps = {path: replace(step, due=None, event="") for path, step in state.steps.items()}
     return replace(
-        state, status=event.status, summary=event.summary, outputs=event.outputs, stands=event.stands, effects=effects
-    )
+        state, status=event.status, summary=event.summary, outputs=event.outputs, stands=event.stands, effects=effects,
+        lists=_all_left(state, "pending", rest), steps=steps,
+    )  # fmt: skip
 
 
 # --- steps ---------------------------------------------------------------------------------------------------------
@@ -150,6 +167,8 @@ def _step_skipped(state: State, event: e.StepSkipped) -> State:
 
 
 def _step_failed(state: State, event: e.StepFailed) -> State:
+    if event.goes_on and event.kind == "late":
+        return set_step(state, event.step, status="skipped", outcome="late")
     if event.goes_on:
         output = part_outputs(state, event.step, "do")
         return set_step(state, event.step, status="refused", outcome="refused", output=output)
@@ -158,7 +177,7 @@ def _step_failed(state: State, event: e.StepFailed) -> State:
     if event.step:
         state = set_step(state, event.step, status="failed", outcome="failed")
         state = without_timers(state, lambda path, _, call: path == event.step and call.waits_to_retry)
-    return replace(state, failure=state.failure or failure)
+    return fail_scope(state, catcher_of(state, event.step), failure)
 
 
 def _draft_recorded(state: State, event: e.DraftRecorded) -> State:
@@ -167,14 +186,6 @@ def _draft_recorded(state: State, event: e.DraftRecorded) -> State:
 
 def _branch_chosen(state: State, event: e.BranchChosen) -> State:
     return set_step(state, event.step, branch=event.branch)
-
-
-def _scope_started(state: State, event: e.ScopeStarted) -> State:
-    return set_step(state, event.step)
-
-
-def _scope_ended(state: State, event: e.ScopeEnded) -> State:
-    return set_step(state, event.step, status="done", outcome=event.outcome)
 
 
 def _record_found(state: State, event: e.RecordFound) -> State:
@@ -299,6 +310,8 @@ def _timer_set(state: State, event: e.TimerSet) -> State:
 
 
 def _timer_fired(state: State, event: e.TimerFired) -> State:
+    if event.timer == "late":
+        return set_step(state, event.step, due=None, event="")
     if not event.purpose:
         return set_step(state, event.step, due=None, status="done", outcome="done")
     name = (event.step, event.purpose, event.part)
@@ -306,26 +319,53 @@ def _timer_fired(state: State, event: e.TimerFired) -> State:
     return replace(state, calls=put(state.calls, name, call))
 
 
+# --- events of others ----------------------------------------------------------------------------------------------
+
+
+def _event_awaited(state: State, event: e.EventAwaited) -> State:
+    return set_step(state, event.step, event=event.event, match=event.match, due=event.due or None)
+
+
+def _event_received(state: State, event: e.EventReceived) -> State:
+    return set_step(state, event.step, event="", due=None, status="done", outcome="done", output=event.data)
+
+
+def _emitted(state: State, event: e.Emitted) -> State:
+    return set_step(state, event.step, status="done", outcome="done")
+
+
 # --- failing -------------------------------------------------------------------------------------------------------
 
 
 def _forward_closed(state: State, event: e.ForwardClosed) -> State:
+    at, inside = event.step, state.scopes.get(event.step, Scope())
     failure = Failure(kind=event.kind, step=event.failed_step, summary=event.summary, at=event.at, by=event.by)
-    scope = Scope(closed=True, compensates=event.compensate, cause=event.cause, failure=failure)
+    scope = replace(inside, closed=True, compensates=event.compensate, cause=event.cause, failure=failure)
     in_doubt = {name[0] for name, call in state.calls.items() if name[1] == "do" and call.is_unsettled}
     state = without_timers(
         state,
         lambda path, purpose, call: (
-            (purpose in FORWARD and call.waits_to_retry) or (purpose == "find" and path not in in_doubt)
+            is_in(path, at)
+            and ((purpose in FORWARD and call.waits_to_retry) or (purpose == "find" and path not in in_doubt))
         ),
     )
-    steps = {path: replace(step, due=None) for path, step in state.steps.items()}
-    state = replace(state, scopes=put(state.scopes, event.step, scope), steps=steps)
-    state = not_held(state, *(path for path in state.held if path.startswith(f"{event.step}/") or not event.step))
-    state = withdraw(state, lambda handoff: handoff.kind in ("step", "failure", "outputs") or handoff.purpose == "find")
-    handoffs = {name: replace(each, choices=_closed_choices(state, each)) for name, each in state.handoffs.items()}
+    steps = {path: replace(step, due=None, event="") if is_in(path, at) else step for path, step in state.steps.items()}
+    state = replace(state, scopes=put(state.scopes, at, scope), steps=steps)
+    state = not_held(state, *(path for path in state.held if is_in(path, at)))
+    state = withdraw(
+        state,
+        lambda handoff: is_in(handoff.step, at) and (handoff.kind in FORWARD_QUESTIONS or handoff.purpose == "find"),
+    )
+    handoffs = {
+        name: replace(each, choices=_closed_choices(state, each)) if is_in(each.step, at) else each
+        for name, each in state.handoffs.items()
+    }
     state = replace(state, handoffs=handoffs)
     return stop_here(state) if state.stops_here else state
+
+
+FORWARD_QUESTIONS = ("step", "failure", "outputs", "late", "set_aside")
+"""Kinds of hand-offs that do not matter any more once forward is closed."""
 
 
 def _closed_choices(state: State, handoff: HandOff) -> tuple[str, ...]:
@@ -337,7 +377,7 @@ def _closed_choices(state: State, handoff: HandOff) -> tuple[str, ...]:
 
 
 def _compensation_begun(state: State, event: e.CompensationBegun) -> State:
-    scope = replace(state.scopes[event.step], has_begun=True)
+    scope = replace(state.scopes.get(event.step, Scope()), has_begun=True)
     return replace(state, scopes=put(state.scopes, event.step, scope))
 
 
@@ -370,8 +410,14 @@ _READERS: Mapping[type[e.Event], Callable[[State, Any], State]] = {
     e.StepSkipped: _step_skipped,
     e.StepFailed: _step_failed,
     e.BranchChosen: _branch_chosen,
-    e.ScopeStarted: _scope_started,
-    e.ScopeEnded: _scope_ended,
+    e.ScopeStarted: read_started,
+    e.ScopeEnded: read_ended,
+    e.ItemSetAside: read_set_aside,
+    e.ItemResumed: read_resumed,
+    e.ItemAccepted: read_accepted,
+    e.EventAwaited: _event_awaited,
+    e.EventReceived: _event_received,
+    e.Emitted: _emitted,
     e.DraftRecorded: _draft_recorded,
     e.RecordFound: _record_found,
     e.CallIntended: _call_intended,

@@ -6,25 +6,49 @@ from collections.abc import Mapping
 
 from runner.clock import iso
 from runner.contract import Json
+from runner.core.paths import list_of, number_of, outwards, scope_of
 from runner.core.state import Failure, State
 
 
 def names_in_reach(
-    state: State, *, output: Mapping[str, Json] | None = None, failure: Failure | None = None
+    state: State, scope: str = "", *, output: Mapping[str, Json] | None = None, failure: Failure | None = None
 ) -> dict[str, Json]:
     """The scope of FLOW-LANGUAGE's expressions: only plain data, only what has happened.
 
-    A step that was skipped or failed has no entry under `steps`, so that using it is a missing value.
+    An item sees what is around it; a called flow sees its own inputs and steps alone. A step that was skipped or failed
+    has no entry under `steps`, so that using it is a missing value.
     """
+    seen: set[str] = set()
+    inputs = state.inputs
+    item: tuple[Json, ...] = ()
+    for around in outwards(scope):
+        seen.add(around)
+        each = list_of(around)
+        if each:
+            item = item or (state.lists[each].items[number_of(around)],)
+        elif around:
+            inputs = state.scopes[around].inputs
+            break
+    steps: dict[str, Json] = {}
+    outcome: dict[str, Json] = {}
+    for path, step in state.steps.items():
+        place = scope_of(path)
+        if place not in seen:
+            continue
+        name = path[len(place) + 1 :] if place else path
+        if step.status in ("done", "found", "refused"):
+            steps[name] = step.output
+        if step.outcome:
+            outcome[name] = step.outcome
     names: dict[str, Json] = {
-        "inputs": state.inputs,
-        "steps": {
-            path: step.output for path, step in state.steps.items() if step.status in ("done", "found", "refused")
-        },
-        "outcome": {path: step.outcome for path, step in state.steps.items() if step.outcome},
+        "inputs": inputs,
+        "steps": steps,
+        "outcome": outcome,
         "run": {"id": state.run, "flow": state.flow, "mode": state.mode, "started_at": iso(state.started_at)},
         "trigger": state.trigger,
     }
+    if item:
+        names["item"] = item[0]
     if output is not None:
         names["output"] = output
     if failure is not None:

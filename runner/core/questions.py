@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from runner.core import events as e
-from runner.core.changes import put, set_disposition, set_step, set_undo, withdraw, without_timers
-from runner.core.state import Disposition, HandOff, State, StepState, UndoState, replace
+from runner.core.changes import (
+    fail_scope,
+    put,
+    set_disposition,
+    set_step,
+    set_undo,
+    withdraw,
+    without_timers,
+)
+from runner.core.listings import settle_aside
+from runner.core.paths import catcher_of
+from runner.core.state import Disposition, Failure, HandOff, State, StepState, UndoState, replace
 
 
 def read_handed_off(state: State, event: e.HandedOff) -> State:
@@ -15,7 +25,7 @@ def read_handed_off(state: State, event: e.HandedOff) -> State:
         opened_seq=state.seq + 1, choices=event.choices, summary=event.summary, say=event.say,
         purpose=event.purpose, part=event.part, show=event.show,
     )  # fmt: skip
-    state = replace(state, handoffs=put(state.handoffs, handoff.id, handoff))
+    state = replace(state, handoffs=put(state.handoffs, handoff.id, handoff), asked=state.asked + 1)
     if event.kind in ("compensation", "compensation_unknown", "request"):
         return set_undo(state, event.step, "handed_off", event.summary)
     if event.kind == "step":
@@ -24,14 +34,16 @@ def read_handed_off(state: State, event: e.HandedOff) -> State:
 
 
 def read_acknowledged(state: State, event: e.HandOffAcknowledged) -> State:
-    handoff = replace(state.handoffs[event.handoff], acknowledged_by=event.by)
-    return replace(state, handoffs=put(state.handoffs, event.handoff, handoff))
+    handoff = state.handoffs.get(event.handoff)
+    if handoff is None:
+        return replace(state, late=state.late + 1)
+    return replace(state, handoffs=put(state.handoffs, event.handoff, replace(handoff, acknowledged_by=event.by)))
 
 
 def read_resolved(state: State, event: e.HandOffResolved) -> State:
     """An answer. One that comes when the question was withdrawn changes nothing."""
-    handoff = state.handoffs[event.handoff]
-    if handoff.choice:
+    handoff = state.handoffs.get(event.handoff)
+    if handoff is None or handoff.choice:
         return replace(state, late=state.late + 1)
     handoff = replace(
         handoff, choice=event.choice, by=event.by, reason=event.reason,
@@ -45,13 +57,16 @@ def read_resolved(state: State, event: e.HandOffResolved) -> State:
 def _answer_take_over(state: State, handoff: HandOff) -> State:
     """Nothing is asked, waited for or tried any more."""
     state = withdraw(replace(state, is_taken_over=True), lambda other: True)
-    state = replace(state, steps={path: replace(step, due=None) for path, step in state.steps.items()})
+    steps = {path: replace(step, due=None, event="") for path, step in state.steps.items()}
+    state = replace(state, steps=steps)
     return without_timers(state, lambda path, purpose, call: True)
 
 
 def _answer_retry(state: State, handoff: HandOff) -> State:
     """From the beginning; but where a part has its effect the input stays, so that each part stays what it is."""
     path = handoff.step
+    if handoff.kind == "set_aside":
+        return settle_aside(state, path, tuple(state.lists[path].aside), is_resumed=True)
     if handoff.kind == "failure":
         return replace(_retry_step(state, path), failure=None)
     undo = {other: each for other, each in state.undo.items() if other != path}
@@ -86,7 +101,27 @@ def _renew(state: State, path: str, purposes: tuple[str, ...]) -> State:
 def _answer_go_on(state: State, handoff: HandOff) -> State:
     if handoff.kind == "step":
         return set_step(state, handoff.step, status="done", outcome="done")
+    if handoff.kind == "late":
+        return set_step(state, handoff.step, status="skipped", outcome="late")
     return state
+
+
+def _answer_compensate(state: State, handoff: HandOff) -> State:
+    """What may fail alone ends alone; else it is the run, which is decided then."""
+    scope = catcher_of(state, handoff.step)
+    if not scope:
+        return state
+    summary = handoff.reason or f"{handoff.by} chose compensate"
+    return fail_scope(
+        state, scope, Failure(kind=handoff.kind, step=handoff.step, summary=summary, at=state.at, by=handoff.by)
+    )
+
+
+def _answer_skip(state: State, handoff: HandOff) -> State:
+    """Items stay set aside; for a failed step it is decided then."""
+    if handoff.kind != "set_aside":
+        return state
+    return settle_aside(state, handoff.step, tuple(state.lists[handoff.step].aside), is_resumed=False)
 
 
 def _answer_fact(state: State, handoff: HandOff) -> State:
@@ -120,6 +155,8 @@ def _end_undo(state: State, handoff: HandOff, status: str, disposition: Disposit
 
 _ANSWERS: Mapping[str, Callable[[State, HandOff], State]] = {
     "take_over": _answer_take_over,
+    "compensate": _answer_compensate,
+    "skip": _answer_skip,
     "again": _answer_again,
     "happened": _answer_fact,
     "did_not": _answer_fact,

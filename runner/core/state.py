@@ -2,6 +2,9 @@
 
 The state is a tree of scopes: a step is known by its path (`contact`, `invoices/3/send`), a scope by the path it stands
 under ("" is the run itself). A call is known by (path, purpose, part).
+
+Items of a list that have ended are not in the state: of them there are counters, and what their effects need to be made
+good is read back from the log (`Recall`).
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from typing import Any, Literal, TypeVar
 
 from runner.clock import iso
 from runner.contract import Json
+from runner.core.items import Items
 
 T = TypeVar("T")
 CallName = tuple[str, str, int]
@@ -93,7 +97,10 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True)
 class StepState:
-    """One step that has begun. `outcome` is the word `outcome.<id>` shows, `find` what was looked for at first."""
+    """One step that has begun. `outcome` is the word `outcome.<id>` shows, `find` what was looked for at first.
+
+    `event` and `match` are what it waits for; `due` is when it goes on, or is late.
+    """
 
     status: StepStatus = "open"
     outcome: str = ""
@@ -102,6 +109,8 @@ class StepState:
     input: Mapping[str, Json] = field(default_factory=dict)
     find: Mapping[str, Json] = field(default_factory=dict)
     due: int | None = None
+    event: str = ""
+    match: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,16 +181,54 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """One scope: the run, and later each item, branch or called flow.
+    """One scope: the run, an item of a list, or a called flow.
 
-    `closed` is set by ForwardClosed; `compensates` says what follows; `has_begun` by CompensationBegun.
+    `name` is how people see an item, or the called flow; `inputs` are that flow's. `catches`: a failure inside ends
+    this item and not the run. Every call inside begins with `generation`. `failure` is why the scope fails; `closed` is
+    set by ForwardClosed, `compensates` says what follows, `has_begun` by CompensationBegun. `is_recalled`: an item that
+    had ended and is read back to be made good; `recalled`: the start number down to which that was done in this scope.
     """
 
+    kind: Literal["run", "item", "call"] = "run"
+    name: str = ""
+    inputs: Mapping[str, Json] = field(default_factory=dict)
+    catches: bool = False
+    generation: int = 0
     closed: bool = False
     compensates: bool = False
     has_begun: bool = False
     cause: str = ""
     failure: Failure | None = None
+    is_recalled: bool = False
+    recalled: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aside:
+    """An item that was set aside. Resumed, its calls begin with `generation`."""
+
+    name: str
+    reason: str
+    generation: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    """How far an `each` is. Items are numbered from 1.
+
+    `started` have begun in order, `again` were set aside and wait to begin anew; `open` are under way. `left` counts
+    the effects of ended items by their disposition; `top` is the highest generation any of them had.
+    """
+
+    items: Items
+    catches: bool = False
+    started: int = 0
+    done: int = 0
+    open: tuple[int, ...] = ()
+    again: tuple[tuple[int, int], ...] = ()
+    aside: Mapping[int, Aside] = field(default_factory=dict)
+    left: Mapping[str, int] = field(default_factory=dict)
+    top: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +243,10 @@ class Held:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """Everything a run's log says, as far as the next decision needs it."""
+    """Everything a run's log says, as far as the next decision needs it.
+
+    `asked` counts the hand-offs there ever were, `accepted` the items that a person left set aside.
+    """
 
     seq: int = 0
     at: int = 0
@@ -217,6 +267,9 @@ class State:
     undo: Mapping[str, UndoState] = field(default_factory=dict)
     handoffs: Mapping[str, HandOff] = field(default_factory=dict)
     effects: Mapping[int, Effect] = field(default_factory=dict)
+    lists: Mapping[str, Listing] = field(default_factory=dict)
+    asked: int = 0
+    accepted: int = 0
     next_start: int = 1
     failure: Failure | None = None
     is_paused: bool = False
@@ -254,6 +307,10 @@ class State:
     def open_handoffs(self) -> tuple[HandOff, ...]:
         """The questions without an answer, oldest first."""
         return tuple(h for h in self.handoffs.values() if not h.choice)
+
+    def left(self, *dispositions: str) -> int:
+        """How many effects of ended items have one of these dispositions."""
+        return sum(listing.left.get(name, 0) for listing in self.lists.values() for name in dispositions)
 
     def handoff_about(self, step: str, purpose: str, part: int) -> HandOff | None:
         """The newest hand-off about this call (or about this step, with an empty purpose)."""

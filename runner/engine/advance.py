@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from runner.contract import Connector, Json, Request
 from runner.core import events as e
-from runner.core.commands import Send
+from runner.core.commands import Recall, Send
 from runner.core.decide import fail_request, settle
 from runner.core.fold import fold
-from runner.core.state import Held, State
+from runner.core.state import Disposition, Effect, Held, State
 from runner.core.status import standing_of
 from runner.engine.limits import Asker, Limits, Want
 from runner.errors import EvaluationError, RequestError, SettingsError
 from runner.language.bundle import Bundle
-from runner.store.facts import Append, EffectChange, HandOffChange, RecordIsHeld, RunColumns
+from runner.store.facts import Append, Awaited, EffectChange, HandOffChange, NewRun, RecordIsHeld, RunColumns
 
 Connect = Callable[[str], Connector]
 """The connector of a connection, as the run's bundle pins it. Raises SettingsError."""
@@ -28,7 +28,9 @@ URGENT = frozenset({"undo", "undo_lookup", "lookup"})
 class Turn:
     """What one turn records, and the calls whose intents are among it (to be performed after COMMIT).
 
-    `records` must be free for it; `waits` are the records that others keep from it.
+    `records` must be free for it; `waits` are the records that others keep from it. `effects` are those that changed,
+    as they are at its end. `recall` is to be read back after COMMIT, and then it is decided again; so it is where it
+    `has_more`.
     """
 
     before: State
@@ -37,6 +39,23 @@ class Turn:
     intents: tuple[e.CallIntended, ...]
     records: tuple[str, ...] = ()
     waits: tuple[str, ...] = ()
+    effects: Mapping[int, Effect] = field(default_factory=dict)
+    recall: Recall | None = None
+    has_more: bool = False
+
+
+class _Eyes:
+    """Sees every state of a turn, because an effect may change and leave the state with its item in the same turn."""
+
+    def __init__(self, state: State) -> None:
+        self.last = state.effects
+        self.changed: dict[int, Effect] = {}
+
+    def see(self, state: State) -> None:
+        if state.effects is not self.last:
+            changed = {no: effect for no, effect in state.effects.items() if self.last.get(no) is not effect}
+            self.changed.update(changed)
+            self.last = state.effects
 
 
 def advance(
@@ -50,13 +69,16 @@ def advance(
     that would be waited for in a circle. `kept` are the records that others keep from this run: what needs one waits.
     """
     before = state
+    eyes = _Eyes(state)
     events: list[e.Event] = []
     for event in reported:
         state = fold(state, event)
+        eyes.see(state)
         events.append(event)
     while True:
-        state, facts, sends = settle(bundle, state, now)
-        events.extend(facts)
+        settled = settle(bundle, state, now, eyes.see)
+        state, sends = settled.state, settled.sends
+        events.extend(settled.facts)
         waiting = [(send, why) for send in sends if (why := _why_kept(send, kept or {})) is not None]
         going = tuple(send for send in sends if not waiting or _why_kept(send, kept or {}) is None)[:slots]
         going = going if admit is None else admit(state, going)
@@ -78,7 +100,8 @@ def advance(
     return Turn(
         before=before, after=state, events=tuple(events), intents=tuple(intents),
         records=tuple(dict.fromkeys(record for send in going for record in send.records)),
-        waits=tuple(dict.fromkeys(why.record for _, why in waiting)),
+        waits=tuple(dict.fromkeys(why.record for _, why in waiting)), effects=eyes.changed, recall=settled.recall,
+        has_more=settled.has_more,
     )  # fmt: skip
 
 
@@ -141,15 +164,36 @@ def _intend(bundle: Bundle, state: State, send: Send, *, now: int, fence: int, c
     )  # fmt: skip
 
 
-def append_of(turn: Turn, *, fence: int, previous_hash: str, told: State, columns: RunColumns) -> Append:
+def append_of(
+    turn: Turn, *, fence: int, previous_hash: str, told: State, columns: RunColumns, follow: NewRun | None = None
+) -> Append:
     """The turn as one conditional write. `told` is the state that effects and hand-offs were last written for."""
     return Append(
         run=turn.after.run, seq=turn.before.seq, fence=fence, events=turn.events, columns=columns,
-        previous_hash=previous_hash, effects=_effect_changes(told, turn.after),
+        previous_hash=previous_hash, effects=_effect_changes(told, turn),
         handoffs=_handoff_changes(told, turn.after), records=turn.records, since=turn.after.started_at,
         waits=turn.waits if turn.before.held or turn.after.held else None,
         frees=tuple(turn.after.locks) if turn.after.has_ended else (),
+        awaited=_awaited(told, turn), rest=_rest(turn.after), follow=follow,
     )  # fmt: skip
+
+
+def _rest(state: State) -> Disposition | None:
+    """At the end: what the effects of ended items are now that nothing more is done about them."""
+    if not state.has_ended:
+        return None
+    return "by_hand" if state.left("by_hand") and state.is_taken_over else "stands" if state.left("stands") else None
+
+
+def _awaited(told: State, turn: Turn) -> tuple[Awaited, ...] | None:
+    """What the run waits for, where that has changed, or may have by a report."""
+    before, after = (
+        {path: step for path, step in state.steps.items() if step.event} for state in (turn.before, turn.after)
+    )
+    is_unknown = not told.run and (after or turn.after.is_taken_over)
+    if before.keys() == after.keys() and not is_unknown:
+        return None
+    return tuple(Awaited(path=path, event=step.event, match=step.match) for path, step in after.items())
 
 
 def columns_of(state: State, in_line: tuple[str, str] | None = None) -> RunColumns:
@@ -166,16 +210,17 @@ def columns_of(state: State, in_line: tuple[str, str] | None = None) -> RunColum
     )  # fmt: skip
 
 
-def _effect_changes(before: State, after: State) -> tuple[EffectChange, ...]:
-    if before.effects is after.effects:
-        return ()
+def _effect_changes(told: State, turn: Turn) -> tuple[EffectChange, ...]:
+    changed = turn.effects
+    if told.effects is not turn.before.effects:
+        changed = {no: effect for no, effect in turn.after.effects.items() if told.effects.get(no) is not effect}
+        changed = {**turn.effects, **changed}
     return tuple(
         EffectChange(
             start_no=no, path=effect.path, part=effect.part, action=effect.action, disposition=effect.disposition,
             external_id=effect.external_id, note=effect.note,
         )
-        for no, effect in after.effects.items()
-        if before.effects.get(no) is not effect
+        for no, effect in changed.items()
     )  # fmt: skip
 
 

@@ -7,27 +7,31 @@ run costs no memory: what wakes it is in the database (a due time) or comes as a
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
 from runner.clock import Clock
-from runner.contract import Outcome, Request
+from runner.contract import Json, Outcome, Request
 from runner.core import events as e
 from runner.core.fold import fold
-from runner.core.state import State, replace
+from runner.core.recall import recall
+from runner.core.state import State
 from runner.engine.advance import Turn, admit_within, advance, append_of, columns_of, frozen_request
+from runner.engine.alarm import SWEEP, Alarm
 from runner.engine.driven import Driven, Outside
 from runner.engine.limits import Begun, Limits
+from runner.engine.past import StoredItems, read_state
 from runner.engine.perform import LATEST_START, late_evidence, not_begun, outcome_event, perform, taken_over
+from runner.engine.starting import following, following_id
 from runner.errors import AmendsError, SequenceConflict, StoreError, StoreUnwritable
 from runner.store.artifacts import fit
 from runner.store.facts import (
     AlreadyReported,
     LogEnd,
-    Logs,
+    NewRun,
     OwnOperation,
     RecordIsHeld,
     Started,
@@ -35,31 +39,16 @@ from runner.store.facts import (
 )
 
 log = logging.getLogger("amends.engine")
-SHORTEST_SLEEP = 0.02
-BUSY_SLEEP = 0.25
-"""Seconds until the timers are looked at again when all that is due is being driven already."""
-LONGEST_SLEEP = 30.0
+LONG_LOG = 200
+KEPT = 64
+"""Of so many runs with a log at least that long the state is kept while they rest."""
 GRACE = 5.0
 AFTER_DEFECT = 30_000
 AFTER_FAULT = 1.0
 """Seconds before a write, or the reading of the timers, is tried again."""
-SWEEP = 60_000
 
 Observer = Callable[[str, Sequence[e.Event], State], None]
 """Told of every turn after its COMMIT: (run, events, state)."""
-
-
-def read_state(store: Logs, run: str) -> tuple[State, LogEnd]:
-    """A run's state out of its log; a clean-up run begins where the run it cleans up after ended. Raises NotFound."""
-    rows = store.log(run)
-    state = State()
-    for row in rows:
-        if isinstance(row.event, e.RunStarted) and row.event.continues:
-            state, _ = read_state(store, row.event.continues)
-            state = replace(state, seq=row.seq - 1)
-        if row.event is not None:
-            state = fold(state, row.event)
-    return state, LogEnd(seq=rows[-1].seq, hash=rows[-1].hash)
 
 
 class Embedded:
@@ -77,10 +66,9 @@ class Embedded:
         self._again: set[str] = set()
         self._resting: dict[str, list[asyncio.Future[None]]] = {}
         self._background: list[asyncio.Task[None]] = []
-        self._alarm = asyncio.Event()
-        self._next_due: int | None = None
-        self._swept_at = clock.now()
+        self._alarm = Alarm(store, clock, self.wake, self._driving, self._not_in_line)
         self._fresh: dict[str, tuple[State, LogEnd]] = {}
+        self._kept: OrderedDict[str, tuple[State, LogEnd]] = OrderedDict()
         self._is_stopping = False
         self.observers: list[Observer] = []
         self.limits = Limits(clock, wake=self._call_up, later=self._serve_later)
@@ -95,12 +83,15 @@ class Embedded:
         left = (*self._store.unfinished(), *self._store.in_line())
         for run in (*left, *self._store.without_witness(self._clock.now() + SWEEP)):
             self.wake(run)
+        for event in self._store.open_events():
+            await self._feed(event_id=event)
         self._background = [asyncio.create_task(self._work()) for _ in range(self._workers)]
-        self._background.append(asyncio.create_task(self._watch_timers()))
+        self._background.append(asyncio.create_task(self._alarm.watch()))
 
     async def stop(self, grace: float | None = None) -> None:
         """No new call; open ones get `grace` seconds (default: GRACE) to answer, then are recorded as unknown."""
         self._is_stopping = True
+        self._alarm.stop()
         if self._driving:
             resting = [asyncio.create_task(self.rest(run)) for run in self._driving]
             _, late = await asyncio.wait(resting, timeout=GRACE if grace is None else grace)
@@ -163,62 +154,24 @@ class Embedded:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def _watch_timers(self) -> None:
-        while not self._is_stopping:
-            self._alarm.clear()
-            pause = self._wake_due()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._alarm.wait()
-
-    def _wake_due(self) -> float:
-        """Wakes the runs whose time has come; answers the seconds until it is worth looking again."""
-        try:
-            now = self._clock.now()
-            due = self._store.due(now)
-            self._next_due = self._store.next_due()
-            if now >= self._swept_at + SWEEP:
-                self._swept_at = now
-                self._sweep(now)
-        except Exception:
-            log.exception("the timers cannot be read; it is tried again in %g s", AFTER_FAULT)
-            return AFTER_FAULT
-        is_busy = bool(due) and all(run in self._driving for run in due)
-        for run in due:
-            self.wake(run)
-        shortest = BUSY_SLEEP if is_busy else SHORTEST_SLEEP
-        pause = LONGEST_SLEEP if self._next_due is None else (self._next_due - now) / 1000
-        return min(max(pause, shortest), LONGEST_SLEEP)
-
-    def _sweep(self, now: int) -> None:
-        """Runs that nothing would ever wake: there must be none, so each is told of and taken up."""
-        forgotten = [run for run in self._store.in_line() if self.limits.waits_for(run) is None]
-        for run in (*self._store.without_witness(now), *forgotten):
-            if run in self._driving or run in self._queued:
-                continue
-            log.error("run %s was waiting for nothing; it is taken up again", run)
-            self.wake(run)
-
     def _call_up(self, run: str) -> None:
         """A run's turn has come in line; when the engine stops it stays where it is."""
         if not self._is_stopping:
             self.wake(run)
 
+    def _not_in_line(self) -> list[str]:
+        """Runs that are said to wait for a place, and stand in no line; none of those that are being decided."""
+        waiting = [run for run in self._store.in_line() if self.limits.waits_for(run) is None]
+        return [run for run in waiting if run not in self._driving and run not in self._queued]
+
     def _serve_later(self, ms: int) -> None:
         asyncio.get_running_loop().call_later(ms / 1000, self.limits.serve)
-
-    def _set_alarm(self, wake_at: int | None) -> None:
-        if wake_at is None:
-            return
-        if self._next_due is None or wake_at < self._next_due or self._next_due <= self._clock.now():
-            self._next_due = wake_at
-            self._alarm.set()
 
     # -- driving one run --
 
     def _read(self, run: str) -> Driven:
         known = self._fresh.pop(run) if run in self._fresh else None
-        state, end = known if known is not None else read_state(self._store, run)
+        state, end = known if known is not None else read_state(self._store, run, self._kept.pop(run, None))
         bundle = self._outside.bundle(state.bundle)
         return Driven(run=run, bundle=bundle, state=state, end=end, woken=self._driving[run])
 
@@ -238,6 +191,12 @@ class Embedded:
         try:
             while True:
                 turn = await self._turn(driven, reported)
+                reported = ()
+                if turn.recall is not None:
+                    driven.state = recall(driven.state, turn.recall, StoredItems(self._store, driven.state))
+                    continue
+                if turn.has_more:
+                    continue
                 answered = await self._start_calls(driven, turn)
                 if answered is None and not driven.calls:
                     break
@@ -248,6 +207,10 @@ class Embedded:
             raise
         finally:
             await self._keep_outcomes(driven)
+        if driven.state.seq > LONG_LOG and not driven.state.has_ended:
+            self._kept[run] = (driven.state, driven.end)
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
 
     async def _take_over(self, driven: Driven) -> None:
         """Attempts that nobody makes any more, because their engine is gone or broke off, get their outcome."""
@@ -283,8 +246,11 @@ class Embedded:
                 return turn
             try:
                 driven.end = await self._store.append(
-                    append_of(turn, fence=self._fence, previous_hash=driven.end.hash, told=driven.told, columns=columns)
-                )
+                    append_of(
+                        turn, fence=self._fence, previous_hash=driven.end.hash, told=driven.told, columns=columns,
+                        follow=self._follow(driven, turn),
+                    )
+                )  # fmt: skip
             except (SequenceConflict, StoreUnwritable, RecordIsHeld) as refused:
                 if isinstance(refused, RecordIsHeld):
                     kept[refused.record] = refused
@@ -292,8 +258,8 @@ class Embedded:
                 reported = ()
                 continue
             driven.state, driven.columns, driven.waits, driven.told = turn.after, columns, waits, turn.after
-            self._tell(driven.run, turn)
-            self._set_alarm(columns.wake_at)
+            await self._tell(driven.run, turn)
+            self._alarm.set(columns.wake_at)
             self._pass_on(turn)
             return turn
 
@@ -305,9 +271,33 @@ class Embedded:
             admit=None if self.limits.is_idle else admit_within(self.limits),
         )  # fmt: skip
 
-    def _tell(self, run: str, turn: Turn) -> None:
+    def _follow(self, driven: Driven, turn: Turn) -> NewRun | None:
+        """The run that is started together with this one's end."""
+        last = turn.events[-1] if turn.events else None
+        if not isinstance(last, e.RunFinished) or not last.then:
+            return None
+        return following(self._outside.bundle(driven.bundle.follows), turn.after, last)
+
+    async def _tell(self, run: str, turn: Turn) -> None:
         for observer in self.observers:
             observer(run, turn.events, turn.after)
+        for event in turn.events:
+            if isinstance(event, e.EventAwaited):
+                await self._feed(waiter=run)
+            elif isinstance(event, e.Emitted):
+                await self._feed(event_id=event.id_in(run))
+            elif isinstance(event, e.RunFinished) and event.then:
+                self.wake(following_id(run))
+
+    async def send_event(self, event_id: str, event: str, data: Mapping[str, Json], source: str) -> bool:
+        """An event from outside: kept, and fed to whoever waits for it. False where it had come before."""
+        is_new = await self._store.keep_event(event_id, event, data, source)
+        await self._feed(event_id=event_id)
+        return is_new
+
+    async def _feed(self, *, event_id: str = "", waiter: str = "") -> None:
+        for fed in await self._store.feed(event_id=event_id, waiter=waiter):
+            self.wake(fed)
 
     def _pass_on(self, turn: Turn) -> None:
         """Wakes whoever is next in line for the records that this run has let go of, or has stood in line for."""

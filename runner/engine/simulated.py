@@ -17,6 +17,7 @@ from runner.clock import SECOND
 from runner.contract import Connector, Outcome, Request
 from runner.core import events as e
 from runner.core.fold import fold, fold_all
+from runner.core.recall import LogSource, recall
 from runner.core.state import State, replace
 from runner.core.status import standing_of
 from runner.engine.advance import Turn, advance, frozen_request
@@ -218,6 +219,7 @@ class Simulation:
         self.patience = patience
         self.log = MemoryLog()
         self._observe = observe
+        self._before = before
         self._old = replace(fold_all(before), seq=0)
         self._state = self._old
         self._flying: list[Flight] = []
@@ -259,10 +261,12 @@ class Simulation:
         """Turn after turn, until one has nothing to record."""
         while True:
             turn = self._decide(self.weather.slots())
-            if not turn.events:
+            if not turn.events and turn.recall is None:
                 return
-            if self._commit(turn):
+            if not turn.events or self._commit(turn):
                 self._start(turn)
+                if turn.recall is not None:
+                    self._state = recall(self._state, turn.recall, LogSource([*self._before, *self.log.events]))
             self._listen()
 
     def _decide(self, slots: int) -> Turn:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from runner.clock import iso
 from runner.contract import Json, digest
 from runner.core import events as e
+from runner.core.state import State
 from runner.errors import EvaluationError, InputsInvalid, NotPossible
 from runner.language.bundle import Bundle
 from runner.language.expressions import evaluate
@@ -83,6 +84,30 @@ def keys_of(bundle: Bundle, inputs: Mapping[str, Json], trigger: Mapping[str, Js
     flow = bundle.flow
     run_key = _key_part(flow.run_key, names, "run_key", bundle, now)
     return run_key, _key_part(flow.record, names, "record", bundle, now) if flow.record else ""
+
+
+def following_id(run: str) -> str:
+    """The id of the run that is started when this one has ended."""
+    return f"{run}-then"
+
+
+def following(bundle: Bundle, state: State, ended: e.RunFinished) -> NewRun:
+    """The run that `then_run` starts, in the transaction of the end. `bundle` was pinned with the first run."""
+    run, flow, now = following_id(state.run), bundle.flow, ended.at
+    inputs = read_inputs(flow.inputs, ended.then_inputs, zone=bundle.zone, schema=flow.schema)
+    trigger: dict[str, Json] = {"id": run, "at": iso(now), "by": f"run:{state.run}"}
+    try:
+        _, record = keys_of(bundle, inputs, trigger, now)
+    except (InputsInvalid, NotPossible):
+        record = ""  # a failure must not end in another one: it runs, and keeps no other run off
+    started = e.RunStarted(
+        at=now, run=run, flow=flow.id, mode=state.mode, bundle=bundle.digest, owner=flow.owner, record=record,
+        run_key=run, starter=state.starter, inputs=inputs, trigger=trigger,
+    )  # fmt: skip
+    return NewRun(
+        run=run, flow=flow.id, mode=state.mode, run_key=run, rerun=0, bundle=bundle.digest, title=flow.title,
+        owner=flow.owner, record=record, inputs_digest=digest(inputs), event=started, starter=state.starter,
+    )  # fmt: skip
 
 
 def _key_part(text: str, names: Mapping[str, Json], word: str, bundle: Bundle, now: int) -> str:

@@ -49,11 +49,17 @@ class Bundle:
     """Every step by its pattern, `patterns` says how."""
     called: Mapping[str, Flow] = field(default_factory=dict)
     follows: str = ""
+    follow: Flow | None = None
+    """Of the flow of `then_run` its id and its inputs."""
     beside: Mapping[str, Mapping[str, str]] = field(default_factory=dict, compare=False)
 
     def step(self, path: str) -> Step:
         """The step at a path of the log: `invoices/3/send` is the step `send` inside `invoices`. Raises KeyError."""
         return self.steps[path if "/" not in path else "/".join(_names(path))]
+
+    def find(self, path: str) -> Step | None:
+        """As `step`; None where there is none."""
+        return self.steps.get("/".join(_names(path)))
 
     def flow_at(self, scope: str) -> Flow:
         """The flow whose steps stand directly in this scope: a called flow, or the root's (`""`). Raises KeyError."""
@@ -108,7 +114,7 @@ def _assemble(flow: Flow, text: str, facts: ProjectFacts, before: tuple[str, ...
     called = every_called(flow, facts)
     flows = (flow, *(other for other, _ in called.values()))
     following = _following(flow, facts, (*before, flow.id))
-    around = {
+    around: dict[str, Json] = {
         "flow": flow.id,
         "file": flow.file,
         "called": {name: other.file for name, (other, _) in called.items()},
@@ -117,6 +123,9 @@ def _assemble(flow: Flow, text: str, facts: ProjectFacts, before: tuple[str, ...
         "language": facts.language,
         "project": facts.project,
     }
+    if following is not None:
+        next_flow = following.flow
+        around["next"] = {"id": next_flow.id, "inputs": next_flow.inputs, "schema": next_flow.schema}
     texts = {f"flow:{name}": other for name, (_, other) in called.items()}
     texts |= {f"flow:{flow.id}": text, "project": canonical(around).decode()}
     used = _used_actions(flows, facts)
@@ -216,6 +225,7 @@ def _restore(digest: str, texts: Mapping[str, str]) -> Bundle:
         steps=patterns(flow, found),
         called=found,
         follows=around.get("follows", ""),
+        follow=Flow(title="", owner="", **around["next"]) if "next" in around else None,
     )
 
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 
 from runner.contract import Json
 from runner.core import events as e
+from runner.core.paths import list_of, number_of, scope_of
 from runner.core.state import WITHDRAWN, HandOff, State
-from runner.engine.embedded import read_state
+from runner.engine.past import read_state
 from runner.errors import AlreadySo, NotPossible, SequenceConflict
 from runner.language.bundle import Bundle
 from runner.language.expressions import needed
@@ -72,6 +73,9 @@ def report_for(bundle: Bundle, state: State, order: Order, now: int) -> e.Event:
     """The report this order becomes in this state. Raises NotPossible with what can be done instead, or AlreadySo."""
     if order.action not in ORDERS:
         raise NotPossible(f'there is no action "{order.action}"; there are {", ".join(ORDERS)}')
+    one = _about_item(state, order, now)
+    if one is not None:
+        return one
     asked = _asked(state, order)
     if asked is not None:
         return _answer(bundle, state, order, asked, now)
@@ -114,6 +118,21 @@ def each_question(state: State, order: Order, at_step: str = "") -> list[Order]:
         return [order]
     at = [h for h in open_questions(state) if not at_step or f"/{h.step}".endswith(f"/{at_step}")]
     return [replace(order, handoff=h.id) for h in at if _choice(h, order.action)] or [order]
+
+
+def _about_item(state: State, order: Order, now: int) -> e.Event | None:
+    """The report about one item that was set aside; None where none is meant."""
+    path = list_of(order.step)
+    listing = state.lists.get(path)
+    if listing is None or number_of(order.step) not in listing.aside or order.action not in ("retry", "skip"):
+        return None
+    if not any(handoff.step == path and handoff.kind == "set_aside" for handoff in state.open_handoffs):
+        raise NotPossible(f"the other items of {path} are still under way; it is asked about {order.step} after them")
+    if order.action == "retry":
+        return e.ItemResumed(at=now, step=order.step, by=order.by, reason=order.reason)
+    if not order.reason:
+        raise NotPossible("skip needs a reason (--reason)")
+    return e.ItemAccepted(at=now, step=order.step, by=order.by, reason=order.reason)
 
 
 def possible(bundle: Bundle, state: State) -> tuple[str, ...]:
@@ -224,12 +243,13 @@ def _answer(bundle: Bundle, state: State, order: Order, handoff: HandOff, now: i
     )  # fmt: skip
 
 
-def fields_needed(bundle: Bundle, step_id: str, *, is_closed: bool = False) -> tuple[str, ...]:
+def fields_needed(bundle: Bundle, path: str, *, is_closed: bool = False) -> tuple[str, ...]:
     """The output fields of a step that are used after it: its own compensation's `output.x`, others' `steps.id.x`.
 
     Whoever says "it did happen" must give them. Once forward `is_closed` only compensations still use anything.
     """
-    compensations = [step.compensate for step in bundle.flow.every_step()]
-    texts = compensations if is_closed else [bundle.flow.steps, bundle.flow.outputs]
-    found = (*needed(bundle.steps[step_id].compensate, "output"), *needed(texts, "steps", step_id))
+    flow, step = bundle.flow_at(scope_of(path)), bundle.step(path)
+    compensations = [other.compensate for other in flow.every_step()]
+    texts = compensations if is_closed else [flow.steps, flow.outputs]
+    found = (*needed(step.compensate, "output"), *needed(texts, "steps", step.id))
     return tuple(name for name in dict.fromkeys(found) if name != "each")

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from runner.core.calls import SEVERAL_CHOICES, UNKNOWN_CHOICES, UNKNOWN_CHOICES_UNDO
-from runner.core.closing import COMPENSATION_CHOICES, FAILED_CHOICES
 from runner.core.decide import FAILURE_CHOICES, OUTPUT_CHOICES
-from runner.core.forward import STEP_CHOICES
+from runner.core.ending import NEXT_CHOICES
+from runner.core.scopes import ASIDE_CHOICES
 from runner.core.state import HandOff, State
 from runner.core.status import standing_of
+from runner.core.undoing import COMPENSATION_CHOICES, FAILED_CHOICES
+from runner.core.waits import STEP_CHOICES
 
 Answer = Literal["done", "perhaps", "already", "refused"]
 
@@ -121,6 +123,9 @@ SITUATIONS: Mapping[str, Situation] = {
     "unknown": _asks("asks: did it happen?", UNKNOWN_CHOICES, perhaps=_AGAIN),
     "several": _asks("asks: which record is ours?", SEVERAL_CHOICES, perhaps=_AGAIN),
     "step": _asks("asks: the flow hands over", STEP_CHOICES),
+    "late": _asks("asks: an event did not come", STEP_CHOICES),
+    "set_aside": _asks("asks: items were set aside", ASIDE_CHOICES),
+    "then_run": _asks("asks: what is to follow cannot be started", NEXT_CHOICES, closed="compensating"),
     "outputs": _asks("asks: the outputs have no answer", OUTPUT_CHOICES),
     "erased": Situation(
         shown="asks: its personal data was erased", is_so="cannot go on: its personal data was erased",
@@ -201,7 +206,7 @@ def _end_of(state: State) -> str:
 
 def something_stands(state: State) -> bool:
     """An effect of the ended run is still there outside."""
-    return any(effect.disposition == "stands" for effect in state.effects.values())
+    return state.left("stands") > 0 or any(effect.disposition == "stands" for effect in state.effects.values())
 
 
 def _on_its_way(state: State) -> str:

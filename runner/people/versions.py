@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from runner.core import events as e
 from runner.core.state import State
-from runner.engine.embedded import read_state
+from runner.engine.past import read_state
 from runner.engine.starting import keep
 from runner.errors import AlreadySo, InvalidFlow, NotFound, NotPossible, SequenceConflict
 from runner.language.bundle import Bundle, assemble, restore

@@ -12,10 +12,11 @@ from sqlalchemy import Connection, and_, exists, func, select, tuple_
 from runner.core.events import Checkpoint, RunMoved
 from runner.errors import NotFound, StoreCorrupt
 from runner.store.artifacts import Artifacts
+from runner.store.ended import EndedItems
 from runner.store.facts import ChainFault
 from runner.store.log import SITE, ChainCheck, StoredRow, decode, elsewhere, first_hash
 from runner.store.tables import log, meta, runs
-from runner.store.views import STORED, Views, log_end, stored
+from runner.store.views import STORED, log_end, stored
 
 _PAGE = 400
 HOW = (
@@ -25,7 +26,7 @@ HOW = (
 )
 
 
-class Audit(Views):
+class Audit(EndedItems):
     """Views, and the means to prove them."""
 
     def verify(self, run: str = "") -> Sequence[ChainFault]:

@@ -13,8 +13,10 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, select
 
-from runner.contract import canonical
+from runner.clock import HOUR
+from runner.contract import Json, canonical, digest
 from runner.core.events import (
+    Emitted,
     Event,
     QuarantineDiscarded,
     QuarantineReleased,
@@ -25,7 +27,7 @@ from runner.core.events import (
     RunMoved,
 )
 from runner.errors import NotFound
-from runner.store.facts import EffectChange, HandOffChange, LogEnd, RunColumns
+from runner.store.facts import Awaited, EffectChange, HandOffChange, LogEnd, RunColumns
 from runner.store.log import SITE, Entry, chained
 from runner.store.record_locks import Use, read_uses
 from runner.store.statements import INDEXED, Rows, Statements, Values
@@ -183,6 +185,15 @@ class Batch:
         """Who uses a record that was asked for in `load`."""
         return self.uses.setdefault(record, Use(record=record))
 
+    def set_awaited(self, run: str, waits: Iterable[Awaited]) -> None:
+        """Rows of all that the run waits for."""
+        self.others.append((self.words.await_nothing, (run,)))
+        self.others.extend((self.words.awaited, awaited_row(run, one, self.now)) for one in waits)
+
+    def rest_effects(self, run: str, disposition: str) -> None:
+        """What every pending effect of the run becomes."""
+        self.others.append((self.words.rest, (disposition, run)))
+
     def set_lists(self, head: Head, event: Event) -> None:
         """What an event means for the lists of held, locked and quarantined records."""
         listed = _LISTED.get(type(event))
@@ -254,6 +265,28 @@ class Batch:
         return replace(site, commit_no=commit)
 
 
+# --- events that are waited for --------------------------------------------------------------------------------------
+
+KEPT_FOR = 24 * HOUR
+
+
+def awaited_row(run: str, waits: Awaited, at: int) -> Values:
+    """The row of something that is waited for: found again by the names and values that the event must have."""
+    names = sorted(waits.match)
+    return (run, waits.path, waits.event, canonical(names).decode(), match_digest(names, waits.match), at)
+
+
+def match_digest(names: Sequence[str], data: Mapping[str, Json]) -> str:
+    """What stands for the values of these fields."""
+    return digest([data[name] for name in names])
+
+
+def emitted_row(run: str, event: Emitted) -> Values:
+    """The row of an event that a run sent."""
+    data = canonical(dict(event.data)).decode()
+    return (event.id_in(run), event.event, f"run {run}", data, event.at, event.at + KEPT_FOR, "")
+
+
 # --- what events mean for the lists ----------------------------------------------------------------------------------
 
 
@@ -291,6 +324,10 @@ def _answer(batch: Batch, head: Head, event: QuarantineReleased | QuarantineDisc
     batch.others.append((batch.words.answer, values))
 
 
+def _keep_event(batch: Batch, head: Head, event: Emitted) -> None:
+    batch.others.append((batch.words.kept_events, emitted_row(head.run, event)))
+
+
 def _move(batch: Batch, head: Head, event: RunMoved) -> None:
     batch.others.append((batch.words.move, (event.bundle, head.run)))
 
@@ -302,6 +339,7 @@ _LISTED: dict[type[Event], Callable[[Batch, Head, Any], None]] = {
     RecordQuarantined: _set_aside,
     QuarantineReleased: _answer,
     QuarantineDiscarded: _answer,
+    Emitted: _keep_event,
     RunMoved: _move,
 }
 

@@ -90,6 +90,15 @@ class HandOffChange:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Awaited:
+    """An event that a step of a run waits for: its name, and the fields it must have."""
+
+    path: str
+    event: str
+    match: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Append:
     """Decisions of the run's one decider (and outcomes it brings itself), in order.
 
@@ -114,6 +123,12 @@ class Append:
     frees: tuple[str, ...] = ()
     waits: tuple[str, ...] | None = None
     since: int = 0
+    awaited: tuple[Awaited, ...] | None = None
+    """All that the run waits for from now on; None = as before."""
+    rest: Disposition | None = None
+    """What every effect of the run that is still pending becomes."""
+    follow: NewRun | None = None
+    """A run that is started in the same transaction, or joined."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -299,8 +314,8 @@ class OwnOperation:
 class Logs(Protocol):
     """Where the logs of runs are read."""
 
-    def log(self, run: str, after: int = 0) -> Sequence[LogRow]:
-        """The log after a seq, in order. Raises NotFound."""
+    def log(self, run: str, after: int = 0, limit: int | None = None) -> Sequence[LogRow]:
+        """The log after a seq, in order, or the first `limit` rows of it. Raises NotFound."""
 
 
 class Store(Logs, Protocol):
@@ -333,6 +348,14 @@ class Store(Logs, Protocol):
 
     async def write_columns(self, run: str, seq: int, columns: RunColumns) -> None:
         """Columns alone, if the run still stands at `seq`; else nothing."""
+
+    async def keep_event(self, event_id: str, event: str, data: Mapping[str, Json], source: str) -> bool:
+        """Keeps an event from outside for 24 hours. False where this id had come before."""
+
+    async def feed(self, *, event_id: str = "", waiter: str = "") -> Sequence[str]:
+        """Feeds one kept event to the run that waits for it, or one run with what is kept; the runs that were fed.
+
+        An event feeds one waiter: EventReceived is reported in the same transaction."""
 
     # -- reading (from any thread, any process) --
 
@@ -383,6 +406,16 @@ class Store(Logs, Protocol):
 
     def versions(self, flow: str = "") -> Sequence[VersionView]:
         """Every version that ran, of one flow or of all, the one that was used last first."""
+
+    def open_events(self) -> Sequence[str]:
+        """Ids of kept events that have fed nobody, oldest first."""
+
+    def newest_effects(self, run: str, scope: str, before: int | None, limit: int) -> Sequence[tuple[int, str]]:
+        """The effects in a scope that are not made good, (start number, path), below `before`, newest first."""
+
+    def facts_about(self, run: str, items: Sequence[str], *, whole: bool) -> Mapping[str, Sequence[tuple[int, Event]]]:
+        """For each of these items of lists what the log has about it and in it, (seq, fact), in order: up to where it
+        ended, or the whole."""
 
     def effects(self, run: str) -> Sequence[EffectView]:
         """The run's effects by start number."""

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, select, update
 from sqlalchemy.exc import DBAPIError
 
 from runner.clock import SECOND, Clock
-from runner.contract import Outcome
+from runner.contract import Json, Outcome
 from runner.core.events import Event, OutcomeEvent, PersonalDataErased, Restored, SiteEvent
 from runner.errors import EngineBusy, SettingsError, StoreError, StoreUnwritable
 from runner.store.anchor import Anchor, keep_anchor, read_anchor, reserved, why_restored
@@ -20,6 +20,7 @@ from runner.store.artifacts import LIMIT, Artifacts, fit
 from runner.store.audit import Audit
 from runner.store.batch import Batch, Site
 from runner.store.erase import EraseWork, ForgetRecords
+from runner.store.events import FeedWork, KeepWork
 from runner.store.facts import Append, LogEnd, NewRun, OwnOperation, RunColumns, Started
 from runner.store.lock import EngineLock
 from runner.store.log import Entry, apart, encode, stands_for, without_output
@@ -119,7 +120,8 @@ class SqlStore(Audit):
         for at, entry in enumerate(entries):
             if entry.size > LIMIT:
                 _, entries[at] = await asyncio.to_thread(self._keep_large, append.events[at], entry)
-        return await self._put(AppendWork(append, tuple(entries)))
+        follow = None if append.follow is None else StartWork(append.follow, (await self._made(append.follow.event))[1])
+        return await self._put(AppendWork(append, tuple(entries), follow))
 
     async def report(self, run: str, event: Event, seq: int | None = None) -> LogEnd:
         """A report. Raises AlreadyReported, NotFound, SequenceConflict, StoreUnwritable. Large outputs: see
@@ -149,6 +151,12 @@ class SqlStore(Audit):
 
     async def write_columns(self, run: str, seq: int, columns: RunColumns) -> None:
         await self._put(ColumnsWork(run=run, seq=seq, columns=columns))
+
+    async def keep_event(self, event_id: str, event: str, data: Mapping[str, Json], source: str) -> bool:
+        return await self._put(KeepWork(event_id=event_id, event=event, data=data, source=source))
+
+    async def feed(self, *, event_id: str = "", waiter: str = "") -> Sequence[str]:
+        return await self._put(FeedWork(event_id=event_id, waiter=waiter))
 
     async def erase(
         self, run: str, *events: PersonalDataErased, personal: Personal | None = None, token: str = ""

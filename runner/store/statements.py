@@ -10,14 +10,16 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import ClauseElement, Column, MetaData, Table, bindparam, delete, select, update
+from sqlalchemy import ClauseElement, Column, MetaData, Table, bindparam, delete, literal, select, update
 
 from runner.store.sqlite import SqliteFile
 from runner.store.tables import (
+    awaited,
     bundles,
     effects,
     handoffs,
     holds,
+    kept_events,
     locks,
     log,
     meta,
@@ -82,6 +84,12 @@ class Statements:
         self.bundles, self.holds = self._insert(bundles, "keep"), self._insert(holds, "keep")
         self.quarantine, self.site_holds = self._insert(quarantine, "change"), self._insert(site_holds, "change")
         self.locks, self.waits = self._insert(locks), self._insert(waits)
+        self.awaited, self.kept_events = self._insert(awaited), self._insert(kept_events, "keep")
+        self.await_nothing = self._text(delete(awaited).where(*_equal(awaited, "run_id")))
+        pending = effects.c.disposition == literal("pending", literal_execute=True)
+        self.rest = self._text(
+            update(effects).values(disposition=bindparam("disposition")).where(*_equal(effects, "run_id"), pending)
+        )
         self.free = self._text(delete(holds).where(*_equal(holds, "record", "run_id")))
         self.unlock = self._text(delete(locks).where(*_equal(locks, "run_id")))
         self.leave = self._text(delete(waits).where(*_equal(waits, "run_id")))

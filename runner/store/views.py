@@ -143,10 +143,11 @@ class Views:
 
     # -- logs --
 
-    def log(self, run: str, after: int = 0) -> Sequence[LogRow]:
+    def log(self, run: str, after: int = 0, limit: int | None = None) -> Sequence[LogRow]:
         """The log after a seq, in order; `_site` too. Raises NotFound."""
+        wanted = STORED.where(log.c.run_id == run, log.c.seq > after).order_by(log.c.seq).limit(limit)
         with self._read() as connection:
-            found = connection.execute(STORED.where(log.c.run_id == run, log.c.seq > after).order_by(log.c.seq)).all()
+            found = connection.execute(wanted).all()
             if not found:
                 log_end(connection, run)
         rows = [self._log_row(run, stored(row)) for row in found]

@@ -70,11 +70,12 @@ class Work(Generic[T]):
 class AppendWork(Work[LogEnd]):
     """Decisions of the run's one decider."""
 
-    def __init__(self, append: Append, entries: tuple[Entry, ...]) -> None:
+    def __init__(self, append: Append, entries: tuple[Entry, ...], follow: StartWork | None = None) -> None:
         self.run = append.run
         self.append = append
         self.entries = entries
         self.reads_first = bool(append.waits)
+        self.follow = follow
 
     def records(self) -> tuple[str, ...]:
         append = self.append
@@ -103,10 +104,21 @@ class AppendWork(Work[LogEnd]):
             batch.set_waits(run, append.waits, append.since)
         if append.frees:
             batch.free_locks(run, append.frees)
+        self._write_beside(batch, head)
+        return end
+
+    def _write_beside(self, batch: Batch, head: Head) -> None:
+        """The tables beside the log."""
+        append, run = self.append, self.run
         batch.set_columns(head, append.columns)
         batch.set_effects(run, append.effects)
         batch.set_handoffs(run, append.handoffs)
-        return end
+        if append.awaited is not None:
+            batch.set_awaited(run, append.awaited)
+        if append.rest is not None:
+            batch.rest_effects(run, append.rest)
+        if self.follow is not None:
+            self.follow.plan(batch)
 
 
 def locked_by(append: Append) -> tuple[str, ...]:

@@ -229,7 +229,7 @@ class Teller:
         if event.why != "branch":
             self._left_out = []
         if event.why == "when":  # a person's answer is told as an answer
-            is_choose = self.bundle.steps[event.step].verb == "choose"
+            is_choose = self.bundle.step(event.step).verb == "choose"
             self.say(event, "note", f"Left out: {'no condition said yes' if is_choose else 'its condition said no'}.")
         elif self._left_out:
             self._left_out.append(event.step)
@@ -239,13 +239,13 @@ class Teller:
 
     def chosen(self, event: e.BranchChosen) -> None:
         """The branch that is taken, in the words of its condition; the steps of the others follow on the same line."""
-        when = self.bundle.steps[event.step].branches[event.branch].when
+        when = self.bundle.step(event.step).branches[event.branch].when
         words = plain(when).removeprefix("${{").removesuffix("}}").strip() if when else "otherwise"
         self._left_out = [f"Chosen: {words}."]
         self.say(event, "note", self._left_out[0])
 
     def scope_started(self, event: e.ScopeStarted) -> None:
-        names = ", ".join(branch.name for branch in self.bundle.steps[event.step].branches)
+        names = ", ".join(branch.name for branch in self.bundle.step(event.step).branches)
         self.say(event, "note", f"At once: {names}.")
 
     def drafted(self, event: e.DraftRecorded) -> None:

@@ -9,7 +9,7 @@ from runner.app import Amends
 from runner.clock import shown
 from runner.contract import Json
 from runner.core.state import State
-from runner.engine.embedded import read_state
+from runner.engine.past import read_state
 from runner.errors import InvalidFlow, NotFound, NotPossible, StoreCorrupt
 from runner.language.bundle import Bundle
 from runner.people.operations import possible
@@ -138,9 +138,9 @@ class Veiled:
 
     store: SqlStore
 
-    def log(self, run: str, after: int = 0) -> list[LogRow]:
+    def log(self, run: str, after: int = 0, limit: int | None = None) -> list[LogRow]:
         """As the store's own."""
-        rows = list(self.store.log(run, after))
+        rows = list(self.store.log(run, after, limit))
         personal = self.store.personal(run)
         return (
             rows if personal is None else [replace(row, event=row.event and personal.event(row.event)) for row in rows]

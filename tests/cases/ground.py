@@ -14,7 +14,7 @@ from runner.clock import MachineClock
 from runner.contract import Json
 from runner.core import events as e
 from runner.core.state import State
-from runner.engine.embedded import read_state
+from runner.engine.past import read_state
 from runner.engine.starting import Wish
 from runner.language.project import Project
 from runner.people.operations import Order

@@ -218,7 +218,7 @@ async def test_an_engine_that_is_stopped_as_an_alarm_comes_stops(tmp_path: Path,
     async with opened(tmp_path, OWN) as ground, ground.engine() as engine:
         own = engine.driver.engine
         await asyncio.sleep(0.01)
-        own._alarm.set()
+        own._alarm.set(0)
         for _ in range(later):
             await asyncio.sleep(0)
         await asyncio.wait_for(own.stop(), 3)

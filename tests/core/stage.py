@@ -10,7 +10,8 @@ from runner.core import events as e
 from runner.core.state import State
 from runner.engine.simulated import Answer, Calm, Fate, Result, Simulation
 from runner.errors import RequestError
-from runner.language.bundle import Bundle
+from runner.language.bundle import Bundle, patterns
+from runner.language.flow import Flow
 from runner.language.load import load_flow
 from runner.people.operations import Order, report_for
 from tests.laws.flows import ACTIONS
@@ -30,13 +31,19 @@ TWO = Outcome(result="applied", count=2, output={"id": "found"})
 CANNOT = RequestError("it cannot be written")
 
 
-def bundle_of(steps: str, top: str = "", mode: str = "live") -> Bundle:
-    """A flow called `it`, out of its steps as YAML, with the corpus's service."""
-    text = f"flow: it\ntitle: It\nowner: person:owner\nmode: {mode}\n{top}steps:\n{steps}"
-    flow, _, problems = load_flow(text, "it.yaml")
+def flow_of(name: str, steps: str, top: str = "", mode: str = "live") -> Flow:
+    """A flow out of its steps as YAML."""
+    text = f"flow: {name}\ntitle: It\nowner: person:owner\nmode: {mode}\n{top}steps:\n{steps}"
+    flow, _, problems = load_flow(text, f"{name}.yaml")
     assert flow is not None
     assert not problems, problems
-    return Bundle(digest="it", flow=flow, actions=ACTIONS, steps={step.id: step for step in flow.every_step()})
+    return flow
+
+
+def bundle_of(steps: str, top: str = "", mode: str = "live", called: Sequence[Flow] = ()) -> Bundle:
+    """A flow called `it`, out of its steps as YAML, with the corpus's service, and the flows that it calls."""
+    flow, others = flow_of("it", steps, top, mode), {one.id: one for one in called}
+    return Bundle(digest="it", flow=flow, actions=ACTIONS, steps=patterns(flow, others), called=others)
 
 
 def do(id: str, action: str = "svc.keyed", undo: str = "svc.undo", more: str = "", with_: str = "{ name: x }") -> str:

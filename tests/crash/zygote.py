@@ -18,7 +18,7 @@ from runner.clock import MachineClock
 from runner.contract import Connector
 from runner.core import events as e
 from runner.core.state import HandOff, State
-from runner.engine.embedded import read_state
+from runner.engine.past import read_state
 from runner.engine.starting import Wish
 from runner.language.bundle import Bundle
 from runner.language.project import Project

@@ -48,7 +48,7 @@ def are_beside(bundle: Bundle, one: str, other: str, *, at_once: bool = False) -
     return any(
         theirs.get(scope, number) != number
         for scope, number in mine.items()
-        if bundle.steps[scope].verb == "parallel" and (bundle.steps[scope].compensate_at_once or not at_once)
+        if bundle.step(scope).verb == "parallel" and (bundle.step(scope).compensate_at_once or not at_once)
     )
 
 
@@ -156,9 +156,9 @@ def a_branch_does_not_wait_for_the_one_beside(story: Story) -> Iterator[str]:
         return
     for question in asked:
         for scope, number in places(story.bundle)[question.event.step].branches.items():
-            if story.bundle.steps[scope].verb != "parallel":
+            if story.bundle.step(scope).verb != "parallel":
                 continue
-            for other in range(len(story.bundle.steps[scope].branches)):
+            for other in range(len(story.bundle.step(scope).branches)):
                 inside = set(_inside(story, scope, other))
                 is_asked = any(each.event.step in inside for each in asked)
                 if other != number and not is_asked and inside - _ended(story, len(story.events) + 1):

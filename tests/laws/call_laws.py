@@ -146,7 +146,7 @@ def unknown_is_never_guessed_away(story: Story) -> Iterator[str]:
 def once_is_once(story: Story) -> Iterator[str]:
     """Of the attempts of one generation of class once at most one may have had an effect, and it is the last."""
     for name, tries in story.calls.items():
-        step = story.bundle.steps.get(name[0])
+        step = story.bundle.step(name[0])
         action = action_of(story, tries[0].intent)
         can_ask = action.has_lookup or (step is not None and step.find is not None and name[1] == "do")
         if name[1] not in WRITES or action.effect != "once" or can_ask:
@@ -202,7 +202,7 @@ def retries_keep_the_rules(story: Story) -> Iterator[str]:
     for name, tries in story.calls.items():
         if name[1] not in (*FORWARD, "undo"):
             continue
-        step = story.bundle.steps[name[0]]
+        step = story.bundle.step(name[0])
         words = step.retry if name[1] in FORWARD else step.compensate and step.compensate.retry
         action = action_of(story, tries[0].intent)
         default = 5 if action.effect == "read" else action.retry.tries if action.retry else 4

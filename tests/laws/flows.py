@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from runner.contract import Action, Json, Retry, Undo
-from runner.language.bundle import Bundle
+from runner.language.bundle import Bundle, patterns
 from runner.language.load import load_flow
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -61,7 +61,7 @@ def corpus() -> dict[str, Bundle]:
         assert flow is not None, path
         assert not problems, problems
         found[flow.id] = Bundle(
-            digest=f"of {flow.id}", flow=flow, actions=ACTIONS, steps={step.id: step for step in flow.every_step()}
+            digest=f"of {flow.id}", flow=flow, actions=ACTIONS, steps=patterns(flow, {})
         )
     return found
 

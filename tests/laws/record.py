@@ -18,7 +18,7 @@ from runner.core import events as e
 from runner.core.fold import fold_all
 from runner.core.state import State
 from runner.core.status import standing_of
-from runner.language.bundle import Bundle
+from runner.language.bundle import Bundle, patterns
 from runner.language.load import load_flow
 from tests.laws.flows import CORPUS, corpus
 from tests.laws.play import play
@@ -63,7 +63,7 @@ def bundle_of(kept: Mapping[str, Any]) -> Bundle:
     assert flow is not None
     assert not problems
     actions = {name: _action(written) for name, written in kept["actions"].items()}
-    return Bundle(digest="kept", flow=flow, actions=actions, steps={step.id: step for step in flow.every_step()})
+    return Bundle(digest="kept", flow=flow, actions=actions, steps=patterns(flow, {}))
 
 
 def _action(written: Mapping[str, Any]) -> Action:

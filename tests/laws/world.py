@@ -335,7 +335,7 @@ class RandomPeople:
                 choice = "happened" if landed else "did_not"
             external_id = landed.external_id if landed else "seen by a person"
         if choice == "happened":
-            action = bundle.actions[bundle.steps[handoff.step].action]
+            action = bundle.actions[bundle.step(handoff.step).action]
             needed = dict.fromkeys(fields_needed(bundle, handoff.step), "told")
             output = needed | answer_of(action, external_id)
         order = Order(

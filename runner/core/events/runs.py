@@ -10,6 +10,11 @@ from runner.contract import Json
 from runner.core.events.kinds import Event
 
 
+def again(generation: int) -> str:
+    """What tells the guard of a resumed item's facts from that of the same facts before."""
+    return f":{generation}" if generation else ""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunStarted(Event):
     """`trigger` has id, at and by. `continues` names the stopped run that this one cleans up after, by `clean_up`:
@@ -94,12 +99,17 @@ class PersonalDataErased(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunFinished(Event):
-    """`stands` lists the paths of effects that stand at the end, in start order."""
+    """`stands` lists the paths of effects that stand at the end, in start order (a list's own path for its items').
+
+    `then` is the flow that is started in the same transaction, with `then_inputs`.
+    """
 
     status: str
     summary: str = ""
     outputs: Mapping[str, Json] = field(default_factory=dict)
     stands: tuple[str, ...] = ()
+    then: str = ""
+    then_inputs: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,21 +145,53 @@ class BranchChosen(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScopeStarted(Event):
+    """`kind`: parallel; each (`value` is the list, `catches` says that one item's failure does not end the others);
+    item (`step` is its path, `name` how people see it); call (`name` is the flow, `value` its inputs).
+    """
+
     kind: str
     name: str = ""
     value: Json = None
+    catches: bool = False
+    generation: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScopeEnded(Event):
+    """`kind` as ScopeStarted's, and choose. `outcome` is done, or compensated: an item that had ended was made good
+    later, and `effects` counts its effects by their disposition.
+    """
+
     kind: str
     outcome: str
     output: Json = None
+    effects: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ItemSetAside(Event):
+    """An item failed alone and was made good. It waits for a person: resumed, or left as it is."""
+
     reason: str
+    name: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ItemResumed(Event):
+    """A person has the item done anew, with new keys."""
+
+    kind_of_fact: ClassVar[str] = "report"
+    by: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ItemAccepted(Event):
+    """A person leaves the item set aside."""
+
+    kind_of_fact: ClassVar[str] = "report"
+    by: str
+    reason: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -178,17 +220,21 @@ class TimerFired(Event):
     due: int
     purpose: str = ""
     part: int = 0
+    generation: int = 0
 
     @property
     def guard(self) -> str | None:
-        return f"timer:{self.step}:{self.timer}:{self.purpose}:{self.part}:{self.due}"
+        return f"timer:{self.step}:{self.timer}:{self.purpose}:{self.part}:{self.due}{again(self.generation)}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EventAwaited(Event):
+    """`match` are fields of the event and their values. `due` is when it is late, in ms; 0 = never."""
+
     event: str
     match: Mapping[str, Json] = field(default_factory=dict)
     due: int = 0
+    generation: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -197,16 +243,28 @@ class EventReceived(Event):
     event: str
     event_id: str = ""
     data: Mapping[str, Json] = field(default_factory=dict)
+    generation: int = 0
 
     @property
     def guard(self) -> str | None:
-        return f"event:{self.step}"
+        return f"event:{self.step}:{self.event_id}{again(self.generation)}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Emitted(Event):
+    """The event is kept in the same transaction, and fed to whoever waits for it."""
+
     event: str
     data: Mapping[str, Json] = field(default_factory=dict)
+    generation: int = 0
+
+    @property
+    def guard(self) -> str | None:
+        return f"emitted:{self.step}{again(self.generation)}"
+
+    def id_in(self, run: str) -> str:
+        """The event's id, the same whenever it is asked for."""
+        return f"{run}/{self.step}" + (f"/{self.generation}" if self.generation else "")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -223,19 +281,22 @@ class ForwardClosed(Event):
     summary: str = ""
     by: str = ""
     failed_step: str = ""
+    generation: int = 0
 
     @property
     def guard(self) -> str | None:
-        return f"closed:{self.step}"
+        return f"closed:{self.step}{again(self.generation)}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompensationBegun(Event):
     """No forward call of the scope is open; its effects are answered newest start first."""
 
+    generation: int = 0
+
     @property
     def guard(self) -> str | None:
-        return f"begun:{self.step}"
+        return f"begun:{self.step}{again(self.generation)}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

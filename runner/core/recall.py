@@ -1,0 +1,112 @@
+"""Reading ended items of lists back into the state, to be made good: out of what the log says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from runner.core import events as e
+from runner.core.changes import put
+from runner.core.commands import Recall
+from runner.core.fold import fold
+from runner.core.listings import without_inside
+from runner.core.paths import forgotten_item, is_in
+from runner.core.state import State, replace
+
+PAGE = 100
+"""How many effects are read back at a time."""
+
+V = TypeVar("V")
+Facts = Sequence[tuple[int, e.Event]]
+"""Facts with their places in the log."""
+
+
+class Source(Protocol):
+    """Where ended items are read from."""
+
+    def newest(self, scope: str, before: int | None, limit: int) -> Sequence[tuple[int, str]]:
+        """The effects in a scope that are not made good yet, (start number, path), below `before`, newest first."""
+
+    def facts(self, items: Sequence[str], *, whole: bool) -> Mapping[str, Facts]:
+        """For each of these items what the log has about it and in it: up to where it ended, or the whole."""
+
+
+def recall(state: State, wanted: Recall, source: Source) -> State:
+    """The state with what is wanted read back."""
+    if wanted.items:
+        return _read_all(state, wanted.items, source, whole=True)
+    page = source.newest(wanted.scope, wanted.before, PAGE)
+    paths = [path for _, path in page]
+    while items := _forgotten(state, paths):
+        state = _read_all(state, items, source, whole=state.continues != "")
+    floor = page[-1][0] if len(page) == PAGE else 0
+    inside = replace(state.scopes[wanted.scope], recalled=floor)
+    return replace(state, scopes=put(state.scopes, wanted.scope, inside))
+
+
+def _forgotten(state: State, paths: Iterable[str]) -> tuple[str, ...]:
+    found = dict.fromkeys(forgotten_item(state, path) for path in paths)
+    found.pop("", None)
+    return tuple(found)
+
+
+def _read_all(state: State, items: Sequence[str], source: Source, *, whole: bool) -> State:
+    for item, facts in source.facts(items, whole=whole).items():
+        state = _read(state, item, facts)
+    return state
+
+
+def _read(state: State, item: str, facts: Facts) -> State:
+    """The item as its facts say, whatever was known of it; everything else stays."""
+    apart = rest = without_inside(state, item)
+    for seq, event in facts:
+        if not (isinstance(event, e.ScopeEnded) and event.step == item):
+            apart = fold(replace(apart, seq=seq - 1), event)
+    scopes = _inside(apart.scopes, item) | {item: replace(apart.scopes[item], is_recalled=True)}
+    return replace(
+        rest,
+        steps={**rest.steps, **_inside(apart.steps, item)},
+        undo={**rest.undo, **_inside(apart.undo, item)},
+        scopes={**rest.scopes, **scopes},
+        lists={**rest.lists, **_inside(apart.lists, item)},
+        calls={**rest.calls, **{name: call for name, call in apart.calls.items() if is_in(name[0], item)}},
+        handoffs={**rest.handoffs, **{name: one for name, one in apart.handoffs.items() if is_in(one.step, item)}},
+        effects={**rest.effects, **{no: one for no, one in apart.effects.items() if is_in(one.path, item)}},
+    )
+
+
+def _inside(mapping: Mapping[str, V], item: str) -> dict[str, V]:
+    return {path: value for path, value in mapping.items() if is_in(path, item)}
+
+
+class LogSource:
+    """Ended items read out of a log that is at hand as a whole. `events` are its facts; the first stands at 1."""
+
+    def __init__(self, events: Sequence[e.Event]) -> None:
+        self._events = events
+
+    def newest(self, scope: str, before: int | None, limit: int) -> Sequence[tuple[int, str]]:
+        made_good = {
+            event.step
+            for event in self._events
+            if isinstance(event, e.ScopeEnded) and event.kind == "item" and event.outcome == "compensated"
+        }
+        starts = {
+            event.start_no: event.step
+            for event in self._events
+            if isinstance(event, e.CallIntended) and event.purpose == "do" and is_in(event.step, scope)
+            if (before is None or event.start_no < before) and not any(is_in(event.step, item) for item in made_good)
+        }
+        return sorted(starts.items(), reverse=True)[:limit]
+
+    def facts(self, items: Sequence[str], *, whole: bool) -> Mapping[str, Facts]:
+        return {
+            item: [
+                (seq, event)
+                for seq, event in enumerate(self._events, 1)
+                if event.step == item
+                or is_in(event.step, item)
+                or (isinstance(event, e.RunStarted) and event.continues)
+            ]
+            for item in items
+        }

@@ -1,0 +1,57 @@
+"""Reading what the state of a run does not keep: ended items of its lists, and events that nobody waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+from sqlalchemy import func, select
+
+from runner.core.events import Event
+from runner.store.tables import effects, kept_events, log
+from runner.store.views import STORED, Views, stored
+
+
+class EndedItems(Views):
+    """What each promises stands in `facts.Store`."""
+
+    def facts_about(self, run: str, items: Sequence[str], *, whole: bool) -> Mapping[str, Sequence[tuple[int, Event]]]:
+        found: dict[str, list[tuple[int, Event]]] = {item: [] for item in items}
+        began = select(func.min(log.c.seq)).where(
+            log.c.run_id == run, log.c.step.in_(items), log.c.type == "ScopeStarted"
+        )
+        rows = STORED.where(log.c.run_id == run, log.c.seq >= began.scalar_subquery()).order_by(log.c.seq)
+        left = set(items)
+        with self._read() as connection, connection.execute(rows.execution_options(yield_per=500)) as answer:
+            for row in map(stored, answer):
+                item = _item_of(row.step, left)
+                event = self._log_row(run, row).event if item else None
+                if event is not None:
+                    found[item].append((row.seq, event))
+                if event is not None and row.type == "ScopeEnded" and row.step == item and not whole:
+                    left.remove(item)
+                    if not left:
+                        break
+        return found
+
+    def open_events(self) -> Sequence[str]:
+        asked = select(kept_events.c.event_id).where(kept_events.c.fed_to == "").order_by(kept_events.c.at)
+        return [row.event_id for row in self._rows(asked)]
+
+    def newest_effects(self, run: str, scope: str, before: int | None, limit: int) -> Sequence[tuple[int, str]]:
+        asked = select(effects.c.start_no, effects.c.path).where(
+            effects.c.run_id == run, effects.c.disposition.in_(("pending", "stands"))
+        )
+        if before is not None:
+            asked = asked.where(effects.c.start_no < before)
+        if scope:
+            asked = asked.where(effects.c.path.startswith(f"{scope}/", autoescape=True))
+        rows = self._rows(asked.order_by(effects.c.start_no.desc()).limit(limit))
+        return [(row.start_no, row.path) for row in rows]
+
+
+def _item_of(path: str, items: AbstractSet[str]) -> str:
+    """Which of the items this path is, or stands in; empty for none."""
+    while path and path not in items:
+        path = path.rpartition("/")[0]
+    return path

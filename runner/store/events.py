@@ -1,0 +1,103 @@
+"""Events between runs and from outside: kept until somebody waits for them, each fed to one waiter."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import delete, select, update
+
+from runner.contract import Json, canonical
+from runner.core.events import EventKept, EventReceived
+from runner.store.batch import KEPT_FOR, Batch, match_digest
+from runner.store.log import encode
+from runner.store.tables import awaited, kept_events
+from runner.store.work import Work
+
+_OPEN = kept_events.c.fed_to == ""
+_WAITERS = select(awaited.c.run_id, awaited.c.path, awaited.c.event, awaited.c.fields, awaited.c.digest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeepWork(Work[bool]):
+    """An event from outside. False where it had come before."""
+
+    reads_first = True
+    event_id: str
+    event: str
+    source: str
+    data: Mapping[str, Json]
+
+    def plan(self, batch: Batch) -> bool:
+        known = select(kept_events.c.event_id).where(kept_events.c.event_id == self.event_id)
+        if batch.connection.execute(known).first() is not None:
+            return False
+        text = canonical(dict(self.data)).decode()
+        row = (self.event_id, self.event, self.source, text, batch.now, batch.now + KEPT_FOR, "")
+        batch.others.append((batch.words.kept_events, row))
+        kept = EventKept(at=batch.now, name=self.event, by=self.source, data={"id": self.event_id})
+        batch.add_site(encode(kept))
+        return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedWork(Work[tuple[str, ...]]):
+    """Feeds one kept event to whoever waits for it, or one run with what is kept; the answer is the runs that were fed.
+
+    The oldest event goes first, and to whoever has waited longest.
+    """
+
+    reads_first = True
+    event_id: str = ""
+    waiter: str = ""
+
+    def plan(self, batch: Batch) -> tuple[str, ...]:
+        batch.connection.execute(delete(kept_events).where(kept_events.c.until <= batch.now))
+        return tuple(self._to_waiter(batch) if self.waiter else self._to_anyone(batch))
+
+    def _to_anyone(self, batch: Batch) -> list[str]:
+        asked = select(kept_events.c.event, kept_events.c.data).where(kept_events.c.event_id == self.event_id, _OPEN)
+        for event, text in batch.connection.execute(asked):
+            data = json.loads(text)
+            for fields in batch.connection.execute(
+                select(awaited.c.fields).where(awaited.c.event == event).distinct()
+            ).scalars():
+                names = json.loads(fields)
+                if not all(name in data for name in names):
+                    continue
+                fits = (
+                    awaited.c.event == event,
+                    awaited.c.fields == fields,
+                    awaited.c.digest == match_digest(names, data),
+                )
+                found = batch.connection.execute(_WAITERS.where(*fits).order_by(awaited.c.at).limit(1)).first()
+                if found is not None:
+                    return [self._feed(batch, found.run_id, found.path, self.event_id, event, data)]
+        return []
+
+    def _to_waiter(self, batch: Batch) -> list[str]:
+        fed: list[str] = []
+        for run, path, event, fields, wanted in batch.connection.execute(
+            _WAITERS.where(awaited.c.run_id == self.waiter)
+        ).all():
+            names = json.loads(fields)
+            asked = select(kept_events.c.event_id, kept_events.c.data).where(kept_events.c.event == event, _OPEN)
+            for event_id, text in batch.connection.execute(asked.order_by(kept_events.c.at)):
+                data = json.loads(text)
+                if all(name in data for name in names) and match_digest(names, data) == wanted:
+                    fed.append(self._feed(batch, run, path, event_id, event, data))
+                    break
+        return fed
+
+    def _feed(self, batch: Batch, run: str, path: str, event_id: str, event: str, data: Mapping[str, Json]) -> str:
+        batch.connection.execute(
+            update(kept_events).where(kept_events.c.event_id == event_id).values(fed_to=f"{run}/{path}")
+        )
+        batch.connection.execute(delete(awaited).where(awaited.c.run_id == run, awaited.c.path == path))
+        if run not in batch.heads:
+            batch.load([run], (), {})
+        received = EventReceived(at=batch.now, step=path, event=event, event_id=event_id, data=data)
+        batch.add(batch.head(run), [encode(received)])
+        batch.write()
+        return run
