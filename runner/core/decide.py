@@ -73,9 +73,10 @@ class Settled:
     has_more: bool = False
 
 
-def settle(bundle: Bundle, state: State, now: int, see: See) -> Settled:
+def settle(bundle: Bundle, state: State, now: int, see: See = lambda state: None) -> Settled:
     """Decides until nothing is left to record. `see` is shown the state after every fact."""
     recorded: list[e.Event] = []
+    last: list[e.Event] = []
     while len(recorded) < MOST_FACTS:
         commands = decide(bundle, state, now)
         facts = [command.event for command in commands if isinstance(command, Record)]
@@ -83,10 +84,13 @@ def settle(bundle: Bundle, state: State, now: int, see: See) -> Settled:
             sends = tuple(command for command in commands if isinstance(command, Send))
             recall = next((command for command in commands if isinstance(command, Recall)), None)
             return Settled(state=state, facts=tuple(recorded), sends=sends, recall=recall)
+        if facts == last:
+            raise AssertionError(f"run {state.run} does not come to rest")
         for fact in facts:
             state = fold(state, fact)
             see(state)
         recorded.extend(facts)
+        last = facts
     return Settled(state=state, facts=tuple(recorded), has_more=True)
 
 

@@ -60,9 +60,7 @@ def corpus() -> dict[str, Bundle]:
         flow, _, problems = load_flow(path.read_text(encoding="utf-8"), path.name)
         assert flow is not None, path
         assert not problems, problems
-        found[flow.id] = Bundle(
-            digest=f"of {flow.id}", flow=flow, actions=ACTIONS, steps=patterns(flow, {})
-        )
+        found[flow.id] = Bundle(digest=f"of {flow.id}", flow=flow, actions=ACTIONS, steps=patterns(flow, {}))
     return found
 
 

@@ -23,7 +23,7 @@ REPLAYED = range(0, SEEDS, 6)
 ROOT = Path(__file__).parent.parent.parent
 
 NOT_YET = {
-    "ItemSetAside", "EventAwaited", "EventReceived", "Emitted",
+    "ItemSetAside", "ItemResumed", "ItemAccepted", "EventAwaited", "EventReceived", "Emitted",
     "ApprovalRequested", "ApprovalDecided", "ApprovalLapsed", "Escalated", "NoticeSent", "RecordQuarantined",
     "QuarantineReleased", "QuarantineDiscarded", "RunMoved", "PersonalDataErased",
 }  # fmt: skip
