@@ -310,3 +310,65 @@ def test_a_supplier_we_know_is_found_and_never_blocked(stage: Stage) -> None:
     stage.shop.script("POST /portal_accounts", refused(422))
     run = stage.run("supplier_onboarding", {**SUPPLIER, "newsletter": False})
     assert (run.status, stage.made("/")) == ("compensated", [])
+
+
+# --- reminders_due -------------------------------------------------------------------------------------------------
+
+
+def open_invoices(stage: Stage, *numbers: str) -> None:
+    for number in numbers:
+        stage.shop.world.put(f"/invoices/{number}", {**INVOICE, "email": f"{number.lower()}@customer.test"})
+
+
+def test_every_open_invoice_is_reminded_once(stage: Stage) -> None:
+    open_invoices(stage, "INV-1", "INV-2", "INV-3")
+    stage.shop.world.put("/invoices/INV-4", {**INVOICE, "status": "paid"})
+    run = stage.run("reminders_due", {"day": "2026-09-01"})
+    again = stage.run("reminders_due", {"day": "2026-09-01"})
+    assert (run.status, again.run) == ("succeeded", run.run)
+    assert sorted(stage.subjects()) == [f"Your invoice INV-{number} is open" for number in (1, 2, 3)]
+    assert state_of(stage, run.run).outputs == {"looked_at": 3, "not_reminded": []}
+
+
+def test_an_invoice_whose_letter_is_refused_is_set_aside_and_the_others_go_on(stage: Stage) -> None:
+    open_invoices(stage, "INV-1", "INV-2", "INV-3")
+    stage.mail.tell(SmtpScript(replies={"inv-2@customer.test": "550 5.1.1 gone"}))
+    run = stage.run("reminders_due", {"day": "2026-09-01"})
+    assert run.status == "needs_person"
+    assert sorted(stage.subjects()) == ["Your invoice INV-1 is open", "Your invoice INV-3 is open"]
+
+
+# --- goods_return --------------------------------------------------------------------------------------------------
+
+RETURN = {"order": "order-7", "payment": "pay-1", "amount": 3000, "email": "mori@customer.test"}
+
+
+def test_a_parcel_that_arrives_is_paid_back(stage: Stage) -> None:
+    stage.shop.world.put("/orders/order-7", {})
+    run = stage.run("goods_return", RETURN)
+    assert (run.status, stage.made("/refunds")) == ("waiting", [])
+    assert stage.run("parcel_scanned", {"order": "order-8", "condition": "good"}, "scan-1").status == "succeeded"
+    assert stage.run("goods_return", RETURN).status == "waiting"
+    assert stage.run("parcel_scanned", {"order": "order-7", "condition": "good"}, "scan-2").status == "succeeded"
+    assert stage.run("goods_return", RETURN).status == "succeeded"
+    assert stage.made("/refunds") == ["POST /refunds"]
+
+
+def test_a_damaged_parcel_goes_to_a_person(stage: Stage) -> None:
+    stage.shop.world.put("/orders/order-7", {})
+    stage.run("goods_return", RETURN)
+    stage.run("parcel_scanned", {"order": "order-7", "condition": "damaged"}, "scan-1")
+    run = stage.run("goods_return", RETURN)
+    assert (run.status, stage.made("/refunds")) == ("needs_person", [])
+
+
+def test_a_return_that_cannot_be_paid_back_is_followed_by_a_letter(stage: Stage) -> None:
+    stage.shop.world.put("/orders/order-7", {})
+    stage.shop.script("POST /refunds", refused(422, "there is no such payment"))
+    stage.run("goods_return", RETURN)
+    stage.run("parcel_scanned", {"order": "order-7", "condition": "good"}, "scan-1")
+    assert stage.run("goods_return", RETURN).status == "compensated"
+    assert stage.subjects() == ["Your return of order order-7"]
+    note = stage.shop.world.record("/orders/order-7")
+    assert note is not None
+    assert note["note"] == "The return went wrong, there is no such payment"
