@@ -246,6 +246,7 @@ class OwnDriver:
             self._lock.announce(await listener.open(str(self._project.folder)))
             yield
             if settles:
+                await self.engine.rest_touched()
                 await listener.settle()
                 await listener.close()
                 await self.engine.stop(grace=LONGEST_CALL)

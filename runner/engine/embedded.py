@@ -69,6 +69,7 @@ class Embedded:
         self._alarm = Alarm(store, clock, self.wake, self._driving, self._not_in_line)
         self._fresh: dict[str, tuple[State, LogEnd]] = {}
         self._kept: OrderedDict[str, tuple[State, LogEnd]] = OrderedDict()
+        self._touched: set[str] = set()
         self._is_stopping = False
         self.observers: list[Observer] = []
         self.limits = Limits(clock, wake=self._call_up, later=self._serve_later)
@@ -150,6 +151,7 @@ class Embedded:
             self._again.discard(run)
             self.wake(run)
             return
+        self._touched.discard(run)
         for waiter in self._resting.pop(run, []):
             if not waiter.done():
                 waiter.set_result(None)
@@ -287,7 +289,7 @@ class Embedded:
             elif isinstance(event, e.Emitted):
                 await self._feed(event_id=event.id_in(run))
             elif isinstance(event, e.RunFinished) and event.then:
-                self.wake(following_id(run))
+                self._touch(following_id(run))
 
     async def send_event(self, event_id: str, event: str, data: Mapping[str, Json], source: str) -> bool:
         """An event from outside: kept, and fed to whoever waits for it. False where it had come before."""
@@ -297,7 +299,17 @@ class Embedded:
 
     async def _feed(self, *, event_id: str = "", waiter: str = "") -> None:
         for fed in await self._store.feed(event_id=event_id, waiter=waiter):
-            self.wake(fed)
+            self._touch(fed)
+
+    def _touch(self, run: str) -> None:
+        """A run that goes on because of another one."""
+        self._touched.add(run)
+        self.wake(run)
+
+    async def rest_touched(self) -> None:
+        """Returns when the runs that went on because of others rest too."""
+        for run in [*self._touched]:
+            await self.rest(run)
 
     def _pass_on(self, turn: Turn) -> None:
         """Wakes whoever is next in line for the records that this run has let go of, or has stood in line for."""

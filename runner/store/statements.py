@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import ClauseElement, Column, MetaData, Table, bindparam, delete, literal, select, update
+from sqlalchemy import ClauseElement, Column, MetaData, Table, bindparam, delete, select, text, update
 
 from runner.store.sqlite import SqliteFile
 from runner.store.tables import (
@@ -86,7 +86,7 @@ class Statements:
         self.locks, self.waits = self._insert(locks), self._insert(waits)
         self.awaited, self.kept_events = self._insert(awaited), self._insert(kept_events, "keep")
         self.await_nothing = self._text(delete(awaited).where(*_equal(awaited, "run_id")))
-        pending = effects.c.disposition == literal("pending", literal_execute=True)
+        pending = text("disposition = 'pending'")
         self.rest = self._text(
             update(effects).values(disposition=bindparam("disposition")).where(*_equal(effects, "run_id"), pending)
         )
