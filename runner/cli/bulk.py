@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemaining
 from runner.app import Amends, Driver
 from runner.cli import FAILED, OK, page, place, watching
 from runner.contract import Json
-from runner.engine.embedded import read_state
+from runner.engine.past import read_state
 from runner.errors import AlreadySo, AmendsError, EngineBusy, NotFound, NotPossible
 from runner.language.bundle import Bundle, restore
 from runner.language.clauses import duration
