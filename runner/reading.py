@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from runner.clock import MachineClock
+from runner.core.events import HandedOff
 from runner.errors import NotFound, SettingsError
 from runner.language.settings import Settings, load_settings
 from runner.language.source import read_bytes
@@ -85,6 +86,13 @@ class Reading:
         """A row of a list without the personal data in it."""
         personal = self.store.personal(told.run)
         return told if personal is None else personal.fields_of(told)
+
+    def said(self, each: HandOffView) -> str:
+        """What the author says where the flow itself hands over; empty for other questions."""
+        if each.kind not in ("step", "compensation"):
+            return ""
+        events = (row.event for row in self.store.log(each.run))
+        return next((ev.say for ev in events if isinstance(ev, HandedOff) and ev.handoff == each.handoff), "")
 
     def close(self) -> None:
         """Closes the readers."""

@@ -1,6 +1,12 @@
 """The reader's language: every sentence for a person goes through `_`, and stands in English in the code.
 
-The catalogues stand under `catalogues/<language>/LC_MESSAGES/`; README says how they are made.
+The catalogues stand under `catalogues/<language>/LC_MESSAGES/`. After a sentence was added or changed:
+
+    pybabel extract -F runner/catalogues/babel.cfg -k marked -k several:1,2 -o amends.pot runner
+    pybabel update -i amends.pot -d runner/catalogues -D amends --no-fuzzy-matching     (a new language: init -l ja)
+    pybabel compile -d runner/catalogues -D amends
+
+tests/web/test_tongue.py names every sentence that a catalogue leaves out.
 """
 
 from __future__ import annotations
@@ -20,7 +26,7 @@ _spoken: ContextVar[str] = ContextVar("language", default="en")
 
 def _(text: str, /, **values: object) -> str:
     """A sentence in the reader's language, with these values in its places: `_("step {name}", name=step)`."""
-    told = _catalogue(_spoken.get()).gettext(text)
+    told = _catalogue(_spoken.get()).gettext(text) if text else ""  # an empty one is the catalogue's own head
     return told.format_map(values) if values else told
 
 

@@ -15,8 +15,6 @@ from runner.cli import page, place
 from runner.cli.place import AsJson, Reveal
 from runner.clock import iso, shown
 from runner.contract import Json
-from runner.core.events import HandedOff
-from runner.reading import Reading
 from runner.store.facts import HandOffView, RunFilter, RunView
 from runner.telling import times, words
 
@@ -107,7 +105,7 @@ def handoffs(
         zone = place.zone_of(project)
         name = project.store.run(run).run if run else ""
         found = [each for each in project.handoffs(name, open_only=not everything) if owner in ("", each.owner)]
-        found = [replace(each, summary=_said(project, each) or each.summary) for each in found]
+        found = [replace(each, summary=project.said(each) or each.summary) for each in found]
         found = found if reveal else [project.veiled(each) for each in found]
     if as_json:
         page.say_json([{**asdict(each), "opened_at": iso(each.opened_at, zone)} for each in found])
@@ -118,14 +116,6 @@ def handoffs(
         heads = ("run", "", "step", "for", since, "what it is about")
         page.show(page.listed(heads, [_question(each, zone) for each in found], fixed=(0, 1, 4)))
         page.say("", f"Look at one: {words.PROGRAM} handoffs show {found[0].run} {found[0].handoff}")
-
-
-def _said(project: Reading, each: HandOffView) -> str:
-    """What the author says where the flow itself hands over: it stands in the log alone."""
-    if each.kind not in ("step", "compensation"):
-        return ""
-    events = (row.event for row in project.store.log(each.run))
-    return next((ev.say for ev in events if isinstance(ev, HandedOff) and ev.handoff == each.handoff), "")
 
 
 def _question(each: HandOffView, zone: str) -> tuple[str, ...]:

@@ -12,79 +12,99 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
+from runner.tongue import marked
+
 Sign = Literal["done", "failed", "unknown", "good", "person", "note", "wait"]
 """What kind of thing a line tells of."""
 
 STATUS: Mapping[str, str] = {
-    "queued": "queued: it has not begun",
-    "running": "running",
-    "waiting": "waiting",
-    "paused": "paused: nothing new is begun until it is resumed",
-    "compensating": "compensating: a step failed, and what was done is being made good",
-    "succeeded": "succeeded: the flow came to its end",
-    "drafted": "drafted: every step was written down",
-    "failed": "failed: nothing had been done, so nothing is to be made good",
-    "compensated": "compensated: it did not go through, and was made good",
-    "stopped": "stopped: a person stopped it here",
-    "needs_person": "needs a person: it rests until somebody answers",
-    "closed": "closed: a person has settled it",
+    "queued": marked("queued: it has not begun"),
+    "running": marked("running"),
+    "waiting": marked("waiting"),
+    "paused": marked("paused: nothing new is begun until it is resumed"),
+    "compensating": marked("compensating: a step failed, and what was done is being made good"),
+    "succeeded": marked("succeeded: the flow came to its end"),
+    "drafted": marked("drafted: every step was written down"),
+    "failed": marked("failed: nothing had been done, so nothing is to be made good"),
+    "compensated": marked("compensated: it did not go through, and was made good"),
+    "stopped": marked("stopped: a person stopped it here"),
+    "needs_person": marked("needs a person: it rests until somebody answers"),
+    "closed": marked("closed: a person has settled it"),
 }
 """What each status means, for somebody who sees it for the first time."""
 
+STATUS_NAMES: Mapping[str, str] = {
+    "queued": marked("queued"),
+    "running": marked("running"),
+    "waiting": marked("waiting"),
+    "paused": marked("paused"),
+    "compensating": marked("compensating"),
+    "succeeded": marked("succeeded"),
+    "drafted": marked("drafted"),
+    "failed": marked("failed"),
+    "compensated": marked("compensated"),
+    "stopped": marked("stopped"),
+    "needs_person": marked("needs a person"),
+    "closed": marked("closed"),
+}
+"""Each status in a word or two."""
+
 MADE_GOOD: Mapping[str, str] = {
-    "cancel": "cancelled",
-    "mark": "marked",
-    "correct": "corrected",
-    "quarantine": "quarantined",
-    "hand_off": "handed to a person",
-    "none": "left as it is",
+    "cancel": marked("cancelled"),
+    "mark": marked("marked"),
+    "correct": marked("corrected"),
+    "quarantine": marked("quarantined"),
+    "hand_off": marked("handed to a person"),
+    "none": marked("left as it is"),
 }
 """The five words, and the reasoned none, as something that has been done."""
 
 DISPOSITION: Mapping[str, str] = {
-    "pending": "stands for now",
-    "undone": "cancelled",
-    "answered": "answered",
-    "accepted": "left as it is",
-    "by_hand": "settled by hand",
-    "stands": "STANDS",
-    "left": "not undone",
+    "pending": marked("stands for now"),
+    "undone": marked("cancelled"),
+    "answered": marked("answered"),
+    "accepted": marked("left as it is"),
+    "by_hand": marked("settled by hand"),
+    "stands": marked("STANDS"),
+    "left": marked("not undone"),
 }
 """What has become of an effect; `answered` is told by its own word where that is known."""
 
 CHOICES: Mapping[str, tuple[str, str]] = {
-    "happened": ("it did happen", "it did happen"),
-    "did_not": ("it did not: send again", "it did not happen"),
-    "compensate": ("make good what was done", "make good what was done"),
-    "retry": ("try the step again", "try this step again"),
-    "skip": ("go on without the step", "go on without this step"),
-    "go_on": ("go on", "go on"),
-    "done": ("put right by hand", "it was put right by hand"),
-    "stands": ("leave it as it is", "it stays as it is"),
-    "close": ("close it, all stays", "close the run"),
-    "again": ("ask the service again", "ask the service again"),
-    "take_over": ("take it over by hand", "taken over by hand"),
-    "pause": ("pause it", ""),
-    "resume": ("go on", ""),
-    "stop": ("stop here, all stays", ""),
-    "stop_compensate": ("stop and make good", ""),
-    "rerun": ("start it anew", ""),
+    "happened": (marked("it did happen"), marked("it did happen")),
+    "did_not": (marked("it did not: send again"), marked("it did not happen")),
+    "compensate": (marked("make good what was done"), marked("make good what was done")),
+    "retry": (marked("try the step again"), marked("try this step again")),
+    "skip": (marked("go on without the step"), marked("go on without this step")),
+    "go_on": (marked("go on"), marked("go on")),
+    "done": (marked("put right by hand"), marked("it was put right by hand")),
+    "stands": (marked("leave it as it is"), marked("it stays as it is")),
+    "close": (marked("close it, all stays"), marked("close the run")),
+    "again": (marked("ask the service again"), marked("ask the service again")),
+    "take_over": (marked("take it over by hand"), marked("taken over by hand")),
+    "pause": (marked("pause it"), ""),
+    "resume": (marked("go on"), ""),
+    "stop": (marked("stop here, all stays"), ""),
+    "stop_compensate": (marked("stop and make good"), ""),
+    "rerun": (marked("start it anew"), ""),
 }
 """What a person may choose: as it is offered, and as the answer that was given."""
 
 BY_CASE: Mapping[str, Mapping[str, str]] = {
-    "several": {"happened": "it is this one", "did_not": "none of them: make a new one"},
-    "several closed": {"happened": "it is this one", "did_not": "none of them: nothing to make good"},
-    "unknown keyed": {"did_not": "it did not: send again with a NEW key (only if you have looked)"},
-    "unknown lookup": {"did_not": "it did not: send again with a NEW key (only if you have looked)"},
-    "keyed": {"again": "ask again with the same key: harmless"},
-    "lookup": {"again": "look it up again"},
-    "unknown closed": {"did_not": "it did not: nothing to make good", "go_on": "make the rest good first"},
-    "unknown stopped": {"did_not": "it did not"},
-    "compensation_unknown": {"did_not": "it did not: try to make it good again"},
-    "compensation_unknown stopped": {"did_not": "it did not"},
-    "compensation_failed": {"retry": "try to make it good again"},
-    "request": {"retry": "try to make it good again"},
+    "several": {"happened": marked("it is this one"), "did_not": marked("none of them: make a new one")},
+    "several closed": {"happened": marked("it is this one"), "did_not": marked("none of them: nothing to make good")},
+    "unknown keyed": {"did_not": marked("it did not: send again with a NEW key (only if you have looked)")},
+    "unknown lookup": {"did_not": marked("it did not: send again with a NEW key (only if you have looked)")},
+    "keyed": {"again": marked("ask again with the same key: harmless")},
+    "lookup": {"again": marked("look it up again")},
+    "unknown closed": {
+        "did_not": marked("it did not: nothing to make good"), "go_on": marked("make the rest good first"),
+    },
+    "unknown stopped": {"did_not": marked("it did not")},
+    "compensation_unknown": {"did_not": marked("it did not: try to make it good again")},
+    "compensation_unknown stopped": {"did_not": marked("it did not")},
+    "compensation_failed": {"retry": marked("try to make it good again")},
+    "request": {"retry": marked("try to make it good again")},
 }  # fmt: skip
 """What a choice is called where it means something else: by the kind of question, and what the run is about."""
 

@@ -112,7 +112,7 @@ def duration(value: Duration | str | None) -> str:
     """A wait as it is written: 3 days, 2 business days; until an expression."""
     if isinstance(value, Duration):
         unit = value.unit.replace("_", " ")
-        return f"{value.amount} {unit}" + ("s" if value.amount != 1 and len(unit) > 3 else "")
+        return f"{value.amount} {unit}" + ("s" if value.amount != 1 and unit not in ("ms", "s", "min") else "")
     return _("until {time}", time=_bare(value))
 
 

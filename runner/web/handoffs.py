@@ -48,17 +48,22 @@ def show(request: Request, caller: SignedIn, run: str, handoff: str, said: str =
     console = console_of(request)
     story, asked = _asked(console, caller, run, handoff)
     step = story.bundle.steps.get(asked.step.rpartition("/")[2])
-    stands, unknown = story.with_effect("pending", "stands"), story.unknown
+    is_of_flow = asked.kind == "step"
     return page(
-        request, caller, "handoff", story=story, view=story.view, asked=asked, question=asks(story, asked),
+        request, caller, "handoff", story=story, view=story.view, asked=asked, question=question(story, asked),
         is_open=asked in story.state.open_handoffs and story.is_asked, status=standing(console, story),
-        clock=Clock(story),
-        rule=words.sentence(step.rule) if step is not None else "", why=words.sentence(asked.summary),
-        note=words.sentence(asked.say), known=what_was_sent(story, asked), stands=stands, unknown=unknown,
-        show=[(name, sent.value(value)) for name, value in asked.show.items()], effects=effects(story),
-        lines=sorted(story.lines, key=lambda line: line.at), choices=choices(story, asked), notice=notice(said),
-        may_answer=_may_answer(console, caller, asked.owner), answer=_(words.answered(asked.choice)),
+        clock=Clock(story), rule=words.sentence(step.rule) if step is not None else "",
+        why="" if is_of_flow else words.sentence(asked.summary), note="" if is_of_flow else words.sentence(asked.say),
+        known=what_was_sent(story, asked), unknown=story.unknown, effects=effects(story), notice=notice(said),
+        show=[(name, sent.value(value)) for name, value in asked.show.items()], choices=choices(story, asked),
+        lines=sorted(story.lines, key=lambda line: line.at), answer=_(words.answered(asked.choice)),
+        may_answer=_may_answer(console, caller, asked.owner),
     )  # fmt: skip
+
+
+def question(story: Story, asked: HandOff) -> str:
+    """What is asked: in the author's words where the flow itself hands over."""
+    return capital(words.plain(asked.say) if asked.kind == "step" and asked.say else _(asks(story, asked)))
 
 
 def choices(story: Story, handoff: HandOff) -> Sequence[dict[str, str]]:
@@ -113,7 +118,7 @@ def _form(
     action = story.bundle.actions.get(call.action) if call is not None else None
     return page(
         request, caller, "answer", story=story, view=story.view, asked=asked, choice=choice, label=label, given=given,
-        question=asks(story, asked), does=consequence(story, choice, asked), text=text,
+        question=question(story, asked), does=consequence(story, choice, asked), text=text,
         fields=to_give(story, asked) if choice == "happened" else [], needs_words=choice in NEEDS_WORDS,
         takes_id=choice == "happened" and action is not None, code=422 if text else 200,
         good=made_good(story) if choice in MAKES_GOOD else (),

@@ -40,8 +40,8 @@ def rows_of(console: Console, found: Iterable[HandOffView]) -> Sequence[dict[str
         {
             "path": f"/handoffs/{each.run}/{each.handoff}", "run": each.run, "flow": each.flow, "step": each.step,
             "owner": each.owner, "at": each.opened_at, "seen": each.status == "acknowledged",
-            "about": question_of(each),
-            "why": answer_of(each) if each.status == "resolved" else words.sentence(each.summary),
+            "about": words.plain(console.amends.said(each)) or question_of(each),
+            "why": answer_of(each) if each.status == "resolved" else why_of(each),
         }
         for each in map(console.amends.veiled, found)
     ]  # fmt: skip
@@ -53,6 +53,11 @@ def question_of(each: HandOffView) -> str:
     return capital(_(asks_about(each.kind, about)))
 
 
+def why_of(each: HandOffView) -> str:
+    """Why it is asked, where the question does not say it itself."""
+    return "" if each.kind == "step" else words.sentence(each.summary)
+
+
 def answer_of(each: HandOffView) -> str:
     """The answer that was given."""
     return _("answered: {what}", what=_(words.answered(each.choice)) or _("by the end of the run"))
@@ -60,7 +65,7 @@ def answer_of(each: HandOffView) -> str:
 
 def label(status: str) -> str:
     """A status as one word or two."""
-    return _(words.STATUS.get(status, status).partition(":")[0])
+    return _(words.STATUS_NAMES.get(status, status))
 
 
 def notice(said: str) -> str:

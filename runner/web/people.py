@@ -17,7 +17,7 @@ from runner.store.access import Access
 from runner.tongue import _
 from runner.web.console import Console, console_of
 from runner.web.guard import Admin, Sees, form_of, name_of
-from runner.web.render import go, page
+from runner.web.render import go, page, who
 
 ROUTES = APIRouter()
 
@@ -35,6 +35,7 @@ def people(request: Request, caller: Sees) -> Response:
             (team, [name_of(console, f"person:{one}") for one in asked_now(found, team, today)])
             for team in found.teams.values()
         ],
+        passed={team.id: ", ".join(who(console, one) for one in team.escalate_to) for team in found.teams.values()},
         rows=_others(console) if caller.role == "admin" else (),
     )  # fmt: skip
 

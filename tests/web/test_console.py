@@ -1,0 +1,333 @@
+"""The pages on real runs: what they show, what their buttons do, and that looking changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sqlite3
+from collections.abc import Sequence
+
+import pytest
+from sqlalchemy import text
+
+from runner.people.access import new_access
+from runner.store.facts import RunFilter
+from runner.web.console import Console
+from runner.web.picture import bars_of
+from tests.web.ground import Browser, started, words_of
+
+
+async def rested(console: Console, run: str) -> str:
+    await console.driver.engine.rest(run)
+    return console.store.run(run).status
+
+
+def links(text: str) -> Sequence[str]:
+    """The addresses that a page leads to."""
+    return sorted(set(re.findall(r'href="(/[^"]*)"', text)))
+
+
+# --- looking -----------------------------------------------------------------------------------------------------------
+
+
+async def test_every_page_that_is_linked_is_there_and_looking_changes_nothing(console: Console) -> None:
+    await started(console, "asking", number="1")
+    await started(console, "waiting")
+    await started(console, "doubting", key="", record="invoice/7")
+    browser = await Browser(console).sign_in("person:tom")
+
+    def rows() -> dict[str, int]:
+        names = ("log", "runs", "effects", "handoffs", "quarantine", "access", "texts", "meta")
+        return console.store.ask(
+            lambda read: (
+                {name: read.execute(text(f"SELECT count(*) FROM {name}")).scalar_one() for name in names}
+                | {"commits": read.execute(text("SELECT commit_no FROM meta")).scalar_one()}
+            )
+        )
+
+    before = rows()
+    seen, ahead = set(), ["/"]
+    while ahead:
+        path = ahead.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        answer = await browser.get(path)
+        assert answer.status_code == 200, path
+        assert "Traceback" not in answer.text
+        ahead += links(answer.text.replace("&amp;", "&")) if "html" in answer.headers["content-type"] else []
+        assert (await browser.client.head(path)).status_code == 200
+    assert len(seen) > 30
+    assert rows() == before
+
+
+async def test_a_page_is_whole_and_named(console: Console) -> None:
+    run = await started(console, "asking", number="1")
+    browser = await Browser(console).sign_in("person:tom")
+    for path in ("/", "/runs", f"/runs/{run}", f"/handoffs/{run}/h1", "/flows", "/people", "/log", "/me"):
+        page = (await browser.get(path)).text
+        assert page.count("<h1>") == 1, path
+        assert re.search(r"<title>[^<]+ · shop</title>", page), path
+        assert '<html lang="en">' in page
+        assert "style=" not in page
+        assert "<script>" not in page
+        fields = re.findall(r'<(?:input|select)(?![^>]*type="(?:hidden|checkbox)")[^>]*id="([^"]+)"', page)
+        assert all(f'<label for="{field}">' in page for field in fields), path
+
+
+async def test_what_others_wrote_is_never_markup(console: Console) -> None:
+    run = await started(console, "asking", number='<b onmouseover="x()">1</b>\u202e')
+    browser = await Browser(console).sign_in("person:tom")
+    for path in (f"/runs/{run}", f"/handoffs/{run}/h1", "/handoffs", "/", f"/log/{run}", "/runs"):
+        page = (await browser.get(path)).text
+        assert "<b onmouseover" not in page, path
+        assert "\u202e" not in page or path.startswith("/log"), path
+
+
+async def test_a_run_tells_what_stands_and_who_must_act(console: Console) -> None:
+    run = await started(console, "asking", number="7")
+    page = await (await Browser(console).sign_in("person:vera")).get(f"/runs/{run}")
+    said = words_of(page)
+    assert "Needs a person: team ops must act" in said
+    assert "note records.create" in said
+    assert "stands for now" in said
+    assert "by Anna Author" in said
+    assert "What you can do" not in said, "a viewer has no buttons"
+    assert re.search(r'<rect class="bar applied"[^>]*><title>note: call, done, ', page.text)
+    assert re.search(r'<rect class="bar person"[^>]*><title>look: team:ops is asked, ', page.text)
+
+
+async def test_runs_are_filtered_and_paged(console: Console) -> None:
+    for number in range(3):
+        await started(console, "waiting", key=f"w{number}")
+    await started(console, "asking", number="1")
+    browser = await Browser(console).sign_in("person:vera")
+    assert (await browser.get("/runs")).text.count('href="/runs/2') == 4
+    assert (await browser.get("/runs?flow=waiting")).text.count('href="/runs/2') == 3
+    assert (await browser.get("/runs?status=needs_person")).text.count('href="/runs/2') == 1
+    found = words_of(await browser.get("/runs?record=note/1"))
+    assert "A note is made, a person looks at it" in found
+    assert "There are no such runs." in (await browser.get("/runs?record=note/2")).text
+    newest = console.store.runs(RunFilter())[0].run
+    assert (await browser.get(f"/runs?before={newest}")).text.count('href="/runs/2') == 3
+
+
+# --- orders ------------------------------------------------------------------------------------------------------------
+
+
+async def test_exactly_the_possible_orders_have_buttons(console: Console) -> None:
+    run = await started(console, "waiting")
+    browser = await Browser(console).sign_in("person:olga")
+
+    async def offered() -> set[str]:
+        return set(re.findall(rf"/runs/{run}/order/(\w+)", (await browser.get(f"/runs/{run}")).text))
+
+    assert await offered() == {"pause", "stop", "stop_compensate"} or await offered() == {"pause", "stop", "compensate"}
+    assert (await browser.press(f"/runs/{run}", f"/runs/{run}/order/pause")).status_code == 303
+    assert "resume" in await offered()
+    again = await browser.press(f"/runs/{run}", f"/runs/{run}/order/pause")
+    assert again.status_code in (303, 409)
+    assert (await browser.press(f"/runs/{run}", f"/runs/{run}/order/resume")).status_code == 303
+    asked = words_of(await browser.get(f"/runs/{run}/order/stop"))
+    assert "What it has done stays as it is and is listed" in asked
+    done = await browser.press(f"/runs/{run}/order/stop", reason="enough")
+    assert done.headers["location"] == f"/runs/{run}?said=stop"
+    assert await rested(console, run) == "stopped"
+    assert "enough" in words_of(await browser.get(f"/runs/{run}"))
+    assert await offered() == {"compensate", "take_over"}
+    assert (await browser.get(f"/runs/{run}/order/pause")).status_code == 409
+    assert (await browser.get(f"/runs/{run}/order/dance")).status_code == 404
+
+
+async def test_making_good_is_shown_before_it_is_done(console: Console) -> None:
+    run = await started(console, "waiting")
+    browser = await Browser(console).sign_in("person:olga")
+    page = (await browser.get(f"/runs/{run}")).text
+    name = "compensate" if "/order/compensate" in page else "stop_compensate"
+    said = words_of(await browser.get(f"/runs/{run}/order/{name}"))
+    assert "What will be made good, in this order note (" in said
+    assert "stays, and is marked (records.update)" in said
+    await browser.press(f"/runs/{run}/order/{name}")
+    assert await rested(console, run) == "compensated"
+    assert "marked" in words_of(await browser.get(f"/runs/{run}"))
+    anew = await browser.press(f"/runs/{run}/order/rerun")
+    other = anew.headers["location"].partition("?")[0].removeprefix("/runs/")
+    assert other != run
+    assert console.store.run(other).rerun == 1
+
+
+# --- hand-offs ---------------------------------------------------------------------------------------------------------
+
+
+async def test_the_owner_answers_from_the_page(console: Console) -> None:
+    run = await started(console, "asking", number="7")
+    mia = await Browser(console).sign_in("person:mia")
+    assert f"/handoffs/{run}/h1" in (await mia.get("/")).text
+    packet = words_of(await mia.get(f"/handoffs/{run}/h1"))
+    assert "Is note 7 right?" in packet
+    assert "What stands outside now note records.create" in packet
+    assert (await mia.get(f"/runs/{run}")).status_code == 403, "what is asked of her is all she sees"
+    seen = await mia.press(f"/handoffs/{run}/h1", f"/handoffs/{run}/h1/acknowledge")
+    assert seen.headers["location"] == f"/handoffs/{run}/h1?said=seen"
+    assert "Mia Member is looking at it" in words_of(await mia.get(f"/handoffs/{run}/h1"))
+    answer = await mia.press(f"/handoffs/{run}/h1/go_on", reason="I looked")
+    assert answer.headers["location"] == f"/handoffs/{run}/h1?said=go_on"
+    assert await rested(console, run) == "succeeded"
+    after = words_of(await mia.get(f"/handoffs/{run}/h1?said=go_on"))
+    assert "Answered by Mia Member: go on" in after
+    again = await mia.post(f"/handoffs/{run}/h1/close", {"csrf": await mia.token("/me")})
+    assert (again.status_code, "This is answered already: go on" in words_of(again)) == (409, True)
+
+
+async def test_others_cannot_answer(console: Console) -> None:
+    run = await started(console, "asking", number="7")
+    browser = Browser(console)
+    for person in ("person:paul", "person:vera", "person:anna"):
+        browser = await Browser(console).sign_in(person)
+        fields = {"csrf": await browser.token("/me")}
+        for choice in ("go_on", "close", "acknowledge"):
+            assert (await browser.post(f"/handoffs/{run}/h1/{choice}", fields)).status_code == 403
+    assert console.store.run(run).status == "needs_person"
+    assert (await browser.get(f"/handoffs/{run}/h1/dance")).status_code == 403
+    olga = await Browser(console).sign_in("person:olga")
+    assert (await olga.get(f"/handoffs/{run}/h1/dance")).status_code == 404
+    assert (await olga.get(f"/handoffs/{run}/h9")).status_code == 404
+
+
+# --- quarantine, people, log, flows --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("word", "status"), [("release", "released"), ("discard", "discarded")])
+async def test_what_is_set_aside_is_decided(word: str, status: str, console: Console) -> None:
+    run = await started(console, "doubting", key="", record="invoice/7")
+    browser = await Browser(console).sign_in("person:olga")
+    assert "The amounts differ amount: 12" in words_of(await browser.get("/quarantine"))
+    page = f"/quarantine/{run}/{word}?record=invoice/7"
+    assert "invoice/7" in words_of(await browser.get(page))
+    done = await browser.press(page, record="invoice/7", reason="it was right")
+    assert done.status_code == 303
+    [row] = console.store.quarantined(open_only=False)
+    assert (row.status, row.answered_by) == (status, "person:olga")
+    assert "Nothing is set aside." in (await browser.get("/quarantine")).text
+    assert (await browser.get(page)).status_code == 404
+    assert not console.store.verify()
+
+
+async def test_an_admin_invites_and_ends(console: Console) -> None:
+    tom = await Browser(console).sign_in("person:tom")
+    page = (await tom.press("/people", "/people/invite", person="vera")).text
+    link = re.search(r"http://127\.0\.0\.1:8484(/enter/[\w-]+)", page)
+    assert link is not None
+    vera = Browser(console)
+    assert (await vera.press(link[1])).headers["location"] == "/me"
+    assert (await tom.press("/people", "/people/invite", person="nobody")).status_code == 404
+    [session] = [row for row in console.store.ask(lambda read: listed(read, console)) if row[0] == "person:vera"]
+    await tom.press("/people", "/people/end", which=session[1])
+    assert (await vera.get("/")).status_code == 303
+
+
+def listed(read: object, console: Console) -> list[tuple[str, str]]:
+    rows = read.execute(text("SELECT person, digest FROM access WHERE kind = 'session'"))  # type: ignore[attr-defined]
+    return [(row.person, row.digest) for row in rows]
+
+
+async def test_the_log_is_checked_by_a_button(console: Console) -> None:
+    run = await started(console, "waiting")
+    browser = await Browser(console).sign_in("person:vera")
+    assert "Every chain holds." in (await browser.press("/log")).text
+    with sqlite3.connect(console.store.path) as forger:
+        forger.execute("UPDATE log SET external_id = 'forged' WHERE run_id = ? AND seq = 2", (run,))
+    forger.close()
+    said = words_of(await browser.press("/log"))
+    assert "1 fault: this log was changed after it was written." in said
+    assert f"{run}, entry 2" in said
+
+
+async def test_a_flow_is_drawn_with_its_compensations(console: Console) -> None:
+    browser = await Browser(console).sign_in("person:vera")
+    said = words_of(await browser.get("/flows/waiting"))
+    assert "do note" in said
+    assert "if a later step fails: mark it for a person: records.update" in said
+    assert "wait pause Waits 2 days" in said
+
+
+async def test_a_run_is_started_from_the_form(console: Console) -> None:
+    browser = await Browser(console).sign_in("person:anna")
+    wrong = await browser.press("/flows/asking/start")
+    assert (wrong.status_code, 'aria-invalid="true"' in wrong.text) == (422, True)
+    fields = {"input.number": "9", "key": "mine"}
+    begun = await browser.press("/flows/asking/start", **fields)
+    assert begun.headers["location"].endswith("?said=started")
+    run = begun.headers["location"].partition("?")[0].removeprefix("/runs/")
+    assert console.store.run(run).starter == "person:anna"
+    again = await browser.press("/flows/asking/start", **fields)
+    assert again.headers["location"] == f"/runs/{run}?said=joined"
+    other = await browser.press("/flows/asking/start", **{**fields, "input.number": "10"})
+    assert (other.status_code, "came before with other content" in words_of(other)) == (422, True)
+
+
+# --- the API -----------------------------------------------------------------------------------------------------------
+
+
+async def test_programs_start_look_and_order(console: Console) -> None:
+    secret, row = new_access("token", "person:olga", now=console.now, name="ci")
+    await console.driver.admit(row)
+    client = Browser(console).client
+    client.headers["authorization"] = f"Bearer {secret}"
+    paths = (await client.get("/api/v1/openapi.json")).json()["paths"]
+    assert set(paths) == {"/api/v1/runs", "/api/v1/runs/{run}", "/api/v1/runs/{run}/orders", "/api/v1/handoffs"}
+    made = await client.post("/api/v1/runs", json={"flow": "asking", "inputs": {"number": "7"}, "key": "a"})
+    assert (made.status_code, made.json()["joined"], made.json()["starter"]) == (201, False, "person:olga")
+    run = made.json()["run"]
+    assert (await client.post("/api/v1/runs", json={"flow": "asking", "inputs": {"number": "7"}, "key": "a"})).json()[
+        "joined"
+    ]
+    other = await client.post("/api/v1/runs", json={"flow": "asking", "inputs": {"number": "8"}, "key": "a"})
+    assert (other.status_code, "other content" in other.json()["error"]) == (409, True)
+    wrong = await client.post("/api/v1/runs", json={"flow": "asking"})
+    assert (wrong.status_code, set(wrong.json()["fields"])) == (422, {"number"})
+    assert (await client.post("/api/v1/runs", json={"flow": "asking", "colour": 1})).status_code == 422
+    await rested(console, run)
+    shown = (await client.get(f"/api/v1/runs/{run}")).json()
+    assert shown["handoffs"][0]["handoff"] == "h1"
+    assert shown["effects"][0]["step"] == "note"
+    assert [each["run"] for each in (await client.get("/api/v1/runs?status=needs_person")).json()] == [run]
+    order = {"action": "go_on", "handoff": "h1", "reason": "checked"}
+    assert (await client.post(f"/api/v1/runs/{run}/orders", json=order)).status_code == 200
+    assert await rested(console, run) == "succeeded"
+    late = await client.post(f"/api/v1/runs/{run}/orders", json={"action": "pause"})
+    assert (late.status_code, "error" in late.json()) == (409, True)
+    assert (await client.get("/api/v1/handoffs")).json() == []
+
+
+async def test_a_session_is_no_token_and_a_viewer_s_token_gives_no_orders(console: Console) -> None:
+    run = await started(console, "waiting")
+    browser = await Browser(console).sign_in("person:tom")
+    assert (await browser.get("/api/v1/runs")).status_code == 401
+    secret, row = new_access("token", "person:vera", now=console.now)
+    await console.driver.admit(row)
+    client = Browser(console).client
+    for header in ("", "Basic abc", "Bearer", "Bearer wrong"):
+        assert (await client.get("/api/v1/runs", headers={"authorization": header})).status_code == 401
+    client.headers["authorization"] = f"Bearer {secret}"
+    assert (await client.get("/api/v1/runs")).status_code == 200
+    order = await client.post(f"/api/v1/runs/{run}/orders", json={"action": "stop"})
+    assert (order.status_code, console.store.run(run).status) == (403, "waiting")
+
+
+# --- live --------------------------------------------------------------------------------------------------------------
+
+
+async def test_those_who_look_on_are_told(console: Console) -> None:
+    run = await started(console, "asking", number="1")
+    feed = console.feed
+    assert not await feed.changed(run, 0.01)
+    of_run, of_any, of_other = (asyncio.create_task(feed.changed(one, 5)) for one in (run, "", "other"))
+    await asyncio.sleep(0)
+    browser = await Browser(console).sign_in("person:olga")
+    await browser.press(f"/handoffs/{run}/h1/go_on")
+    assert await of_run
+    assert await of_any
+    feed.close()
+    assert not await of_other
+    assert not list(bars_of([], 0))

@@ -1,0 +1,131 @@
+"""Every sentence of the pages goes through the catalogues; each catalogue there is says all of them."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from babel.messages.catalog import Catalog
+from babel.messages.extract import extract_from_dir
+from babel.messages.frontend import parse_mapping_cfg
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po
+
+from runner import tongue
+from runner.tongue import CATALOGUES, LANGUAGES, _, chosen, several, speaking, spoken
+from tests.house import ROOT
+
+with (CATALOGUES / "babel.cfg").open(encoding="utf-8") as file:
+    METHODS, OPTIONS = parse_mapping_cfg(file)  # type: ignore[no-untyped-call]
+KEYWORDS: dict[str, tuple[int, int] | None] = {"_": None, "marked": None, "several": (1, 2)}
+
+
+def sentences(folder: Path = ROOT / "runner") -> set[str]:
+    """Every sentence of the code and of the templates."""
+    found = extract_from_dir(folder, METHODS, OPTIONS, keywords=KEYWORDS)
+    return {one for _file, _line, message, _comments, _context in found for one in _parts(message)}
+
+
+def _parts(message: str | tuple[str, ...]) -> Iterator[str]:
+    yield from (message,) if isinstance(message, str) else message
+
+
+def faults(catalogue: Catalog, wanted: set[str]) -> list[str]:
+    """Sentences that a catalogue leaves out, or says with other places for values."""
+    wrong = []
+    for sentence in sorted(wanted):
+        message = catalogue.get(sentence)
+        if message is None or not message.string or message.fuzzy:
+            wrong.append(f"untranslated: {sentence}")
+            continue
+        told = message.string if isinstance(message.string, str) else message.string[-1]
+        if _places(told) != _places(sentence):
+            wrong.append(f"other places: {sentence}")
+    return wrong
+
+
+def _places(sentence: str) -> set[str]:
+    return {name for _text, name, _form, _conversion in string.Formatter().parse(sentence) if name}
+
+
+def test_the_sentences_are_found() -> None:
+    found = sentences()
+    assert len(found) > 150
+    assert {"What waits for me", "{count} error: it cannot run", "is cancelled"} <= found
+
+
+@pytest.mark.parametrize("language", [each for each in LANGUAGES if each != "en"])
+def test_each_catalogue_says_everything(language: str) -> None:
+    file = CATALOGUES / language.replace("-", "_") / "LC_MESSAGES" / "amends.po"
+    if not file.exists():
+        pytest.skip(f"there is no catalogue for {language} yet")
+    with file.open("rb") as text:
+        catalogue = read_po(text)
+    assert faults(catalogue, sentences()) == []
+    assert file.with_suffix(".mo").exists()
+
+
+def test_a_gap_and_a_wrong_place_are_found() -> None:
+    catalogue = Catalog()
+    catalogue.add("Step {step}", "Schritt {stufe}")
+    catalogue.add("Runs", "")
+    assert faults(catalogue, {"Step {step}", "Runs", "People"}) == [
+        "untranslated: People", "untranslated: Runs", "other places: Step {step}",
+    ]  # fmt: skip
+
+
+TAG = re.compile(r"\{%.*?%\}|\{\{.*?\}\}|<[^>]*>|\{#.*?#\}", re.DOTALL)
+
+
+def bare_words(template: str) -> list[str]:
+    """Words of a template that stand outside `_()`."""
+    return [word for word in TAG.sub(" ", template).split() if re.search(r"[A-Za-z]{2}", word)]
+
+
+def test_no_template_speaks_english_by_itself() -> None:
+    wrong = {
+        file.name: words
+        for file in (ROOT / "runner/web/pages").glob("*.html")
+        if (words := bare_words(file.read_text(encoding="utf-8")))
+    }
+    assert wrong == {}
+    assert bare_words('<p class="x">{{ _("Good") }} Planted <b>{% if a %}too{% endif %}</b></p>') == ["Planted", "too"]
+
+
+def test_a_catalogue_is_spoken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalogue = Catalog(locale="ja")
+    catalogue.add("Step {step}", "手順 {step}")
+    catalogue.add(("{count} run", "{count} runs"), ("実行 {count} 件",))
+    folder = tmp_path / "ja" / "LC_MESSAGES"
+    folder.mkdir(parents=True)
+    with (folder / "amends.mo").open("wb") as out:
+        write_mo(out, catalogue)
+    monkeypatch.setattr("runner.tongue.CATALOGUES", tmp_path)
+    monkeypatch.setattr("runner.tongue._catalogue", tongue._catalogue.__wrapped__)
+    assert _("Step {step}", step=3) == "Step 3"
+    with speaking("ja"):
+        assert (spoken(), _("Step {step}", step=3), several("{count} run", "{count} runs", 2)) == (
+            "ja", "手順 3", "実行 2 件",
+        )  # fmt: skip
+        assert _("") == ""
+    assert spoken() == "en"
+
+
+@pytest.mark.parametrize(
+    ("own", "accepted", "language"),
+    [
+        ("", "", "en"),
+        ("ja", "en", "ja"),
+        ("", "ja,en;q=0.8", "ja"),
+        ("", "fr;q=1, zh-Hant-TW;q=0.9, en;q=0.1", "zh-TW"),
+        ("", "zh-CN", "en"),
+        ("", "en;q=0.2, ja-JP;q=0.9", "ja"),
+        ("", "ja;q=x", "en"),
+        ("", "eng", "en"),
+    ],
+)
+def test_the_language_is_the_person_s_then_the_browser_s(own: str, accepted: str, language: str) -> None:
+    assert chosen(own, accepted, "en") == language
