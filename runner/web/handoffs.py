@@ -43,10 +43,14 @@ def handoffs(request: Request, caller: SignedIn, everything: bool = False) -> Re
 
 
 @ROUTES.get("/handoffs/{run}/{handoff}")
-def show(request: Request, caller: SignedIn, run: str, handoff: str, said: str = "") -> Response:
+def show(request: Request, caller: SignedIn, run: str, handoff: str, said: str = "", reveal: bool = False) -> Response:
     """The packet: what was done, where it stopped and why, what stands, the rule, the choices."""
     console = console_of(request)
     story, asked = _asked(console, caller, run, handoff)
+    may_answer = _may_answer(console, caller, asked.owner)
+    if reveal and may_answer:
+        story = console.story(run, reveal=True)
+        asked = story.state.handoffs[handoff]
     step = story.bundle.steps.get(asked.step.rpartition("/")[2])
     is_of_flow = asked.kind == "step"
     return page(
@@ -57,7 +61,7 @@ def show(request: Request, caller: SignedIn, run: str, handoff: str, said: str =
         known=what_was_sent(story, asked), unknown=story.unknown, effects=effects(story), notice=notice(said),
         show=[(name, sent.value(value)) for name, value in asked.show.items()], choices=choices(story, asked),
         lines=sorted(story.lines, key=lambda line: line.at), answer=_(words.answered(asked.choice)),
-        may_answer=_may_answer(console, caller, asked.owner),
+        may_answer=may_answer,
     )  # fmt: skip
 
 

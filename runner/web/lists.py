@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from runner.language.people import ME
 from runner.store.facts import HandOffView
@@ -40,11 +41,17 @@ def rows_of(console: Console, found: Iterable[HandOffView]) -> Sequence[dict[str
         {
             "path": f"/handoffs/{each.run}/{each.handoff}", "run": each.run, "flow": each.flow, "step": each.step,
             "owner": each.owner, "at": each.opened_at, "seen": each.status == "acknowledged",
-            "about": words.plain(console.amends.said(each)) or question_of(each),
+            "about": words.plain(each.summary) if is_said else question_of(each),
             "why": answer_of(each) if each.status == "resolved" else why_of(each),
         }
-        for each in map(console.amends.veiled, found)
+        for each, is_said in (_seen(console, each) for each in found)
     ]  # fmt: skip
+
+
+def _seen(console: Console, each: HandOffView) -> tuple[HandOffView, bool]:
+    """A hand-off without personal data, its summary in the author's words; whether there are such words."""
+    said = console.amends.said(each)
+    return console.amends.veiled(replace(each, summary=said or each.summary)), bool(said)
 
 
 def question_of(each: HandOffView) -> str:

@@ -48,10 +48,10 @@ def runs(
 
 
 @ROUTES.get("/runs/{run}")
-def run(request: Request, caller: Sees, run: str, said: str = "") -> Response:
+def run(request: Request, caller: Sees, run: str, said: str = "", reveal: bool = False) -> Response:
     """One run."""
     console = console_of(request)
-    story = console.story(run)
+    story = console.story(run, reveal=reveal and caller.operates)
     asked = console.store.handoffs(run=story.view.run) if story.is_asked else []
     return page(
         request, caller, "run", story=story, view=story.view, status=standing(console, story), clock=Clock(story),

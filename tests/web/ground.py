@@ -28,15 +28,17 @@ owner: team:ops
 mode: live
 run_key: ${{ trigger.id }}
 record: note/${{ inputs.number }}
-inputs: { number: text }
+inputs:
+  number: text
+  name: { text: {}, personal: true, empty: true }
 steps:
   - id: note
     do: records.create
-    with: { collection: notes, number: "${{ inputs.number }}" }
+    with: { collection: notes, number: "${{ inputs.number }}", name: "${{ inputs.name | default('nobody') }}" }
     compensate: cancel
   - id: look
     hand_off: team:ops
-    say: Is note ${{ inputs.number }} right?
+    say: Is note ${{ inputs.number }} right for ${{ inputs.name | default("nobody") }}?
   - id: more
     do: records.create
     with: { collection: notes, number: "${{ inputs.number }}" }
@@ -52,7 +54,10 @@ steps:
   - id: note
     do: records.create
     with: { collection: notes, text: one }
-    compensate: { mark: records.update, with: { collection: notes, id: "${{ output.id }}", text: marked } }
+    compensate:
+      mark: records.update
+      with: { collection: notes, id: "${{ output.id }}", text: marked }
+      unattended: It is our own table.
   - { id: pause, wait: 2 days }
 """,
     "doubting": """\

@@ -160,11 +160,16 @@ async def test_making_good_is_shown_before_it_is_done(console: Console) -> None:
 
 
 async def test_the_owner_answers_from_the_page(console: Console) -> None:
-    run = await started(console, "asking", number="7")
+    run = await started(console, "asking", number="7", name="Keiko")
+    vera = await Browser(console).sign_in("person:vera")
+    for path in (f"/runs/{run}?reveal=1", f"/handoffs/{run}/h1?reveal=1", f"/log/{run}", "/runs", "/handoffs"):
+        assert "Keiko" not in (await vera.get(path)).text, path
     mia = await Browser(console).sign_in("person:mia")
     assert f"/handoffs/{run}/h1" in (await mia.get("/")).text
     packet = words_of(await mia.get(f"/handoffs/{run}/h1"))
-    assert "Is note 7 right?" in packet
+    assert "Is note 7 right for •••?" in packet
+    assert "Keiko" not in packet + words_of(await mia.get("/")) + words_of(await mia.get("/handoffs"))
+    assert "Is note 7 right for Keiko?" in words_of(await mia.get(f"/handoffs/{run}/h1?reveal=1"))
     assert "What stands outside now note records.create" in packet
     assert (await mia.get(f"/runs/{run}")).status_code == 403, "what is asked of her is all she sees"
     seen = await mia.press(f"/handoffs/{run}/h1", f"/handoffs/{run}/h1/acknowledge")
