@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import threading
+import time
 from pathlib import Path
 
 import httpx
@@ -22,6 +23,13 @@ def opened(serving: Running) -> tuple[str, str]:
     assert address is not None
     assert link is not None, lines
     return address[0], link[0]
+
+
+def wait_for(told: list[str], line: str) -> None:
+    end = time.monotonic() + 20
+    while line not in told:
+        assert time.monotonic() < end, told
+        time.sleep(0.05)
 
 
 def test_serve_shows_its_pages_and_stops(tmp_path: Path) -> None:
@@ -49,16 +57,17 @@ def test_serve_shows_its_pages_and_stops(tmp_path: Path) -> None:
 
             looking = threading.Thread(target=look_on)
             looking.start()
+            wait_for(told, "retry: 3000")
             run = re.search(r"/handoffs/([\w-]+)/h1", client.get("/").text)
             assert run is not None
             closed = amends("handoffs", "resolve", run[1], "close", folder=folder)
             assert closed.code == 0, closed.err
+            wait_for(told, "event: changed")
             ended = serving.end()
             looking.join(20)
         assert ended.code == 0
         assert ended.out.endswith("Stopped. Runs that have not ended go on with the next start.\n")
         assert ended.err == ""
-        assert "event: changed" in told
 
 
 def test_a_taken_port_is_one_sentence(tmp_path: Path) -> None:
