@@ -148,7 +148,7 @@ def once_is_once(story: Story) -> Iterator[str]:
     for name, tries in story.calls.items():
         step = story.bundle.step(name[0])
         action = action_of(story, tries[0].intent)
-        can_ask = action.has_lookup or (step is not None and step.find is not None and name[1] == "do")
+        can_ask = action.has_lookup or (step.find is not None and name[1] == "do")
         if name[1] not in WRITES or action.effect != "once" or can_ask:
             continue
         for before, after in pairwise(tries):

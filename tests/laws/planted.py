@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runner.core import calls, closing, decide, fold, forward, retry
+from runner.core import calls, closing, decide, ending, fold, forward, retry, scopes, undoing
 from runner.core import events as e
 from runner.core.commands import Record
 from runner.core.state import Call, State, replace
@@ -194,12 +194,12 @@ def evidence_overwrites(patch: pytest.MonkeyPatch) -> None:
 
 @mistake("compensations run oldest first", "keyed_pair")
 def oldest_first(patch: pytest.MonkeyPatch) -> None:
-    after(patch, closing, "applied_paths", lambda paths, _: paths[::-1])
+    after(patch, closing, "applied_paths", lambda paths, *_: paths[::-1])
 
 
 @mistake("a record that was found is compensated", "finds")
 def undo_found(patch: pytest.MonkeyPatch) -> None:
-    def wrong(paths: list[str], state: State) -> list[str]:
+    def wrong(paths: list[str], state: State, *_: Any) -> list[str]:
         return [path for path, step in state.steps.items() if step.status == "found"] + paths
 
     after(patch, closing, "applied_paths", wrong)
@@ -207,12 +207,12 @@ def undo_found(patch: pytest.MonkeyPatch) -> None:
 
 @mistake("a record that was adopted is cancelled", "adopts")
 def cancel_adopted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(closing, "_is_adopted", lambda state, path: False)
+    patch.setattr(undoing, "_is_adopted", lambda state, path: False)
 
 
 @mistake("the step that failed is left out of the compensation", "once_pair", "all_classes")
 def failed_step_left_out(patch: pytest.MonkeyPatch) -> None:
-    def wrong(paths: list[str], state: State) -> list[str]:
+    def wrong(paths: list[str], state: State, *_: Any) -> list[str]:
         failure = state.root.failure
         return [path for path in paths if failure is None or path != failure.step]
 
@@ -226,12 +226,12 @@ def undo_doubt(patch: pytest.MonkeyPatch) -> None:
 
 @mistake("a failed compensation is forgotten", "undo_classes")
 def failed_compensation_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(decide, "hand_failed_off", lambda bundle, state, now: ())
+    patch.setattr(closing, "_hand_failed_off", lambda bundle, state, scope, now: ())
 
 
 @mistake("the run ends compensated while something stands", "handed_undo")
 def always_compensated(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(closing, "_end_status", lambda state: "compensated")
+    patch.setattr(ending, "_end_status", lambda state: "compensated")
 
 
 @mistake("if_one_fails: stop is not read", "halts")
@@ -240,7 +240,7 @@ def if_one_fails_dropped(patch: pytest.MonkeyPatch) -> None:
         on_failure = replaced(bundle.flow.on_failure, if_one_fails="go_on")
         return (replaced(bundle, flow=replaced(bundle.flow, on_failure=on_failure)), *rest), {}
 
-    before(patch, decide, "compensate", wrong)
+    before(patch, closing, "compensate", wrong)
 
 
 @mistake("a forward call is tried again after forward was closed", "keyed_pair")
@@ -268,7 +268,7 @@ def stop_undoes(patch: pytest.MonkeyPatch) -> None:
 def stop_in_doubt(patch: pytest.MonkeyPatch) -> None:
     def wrong(commands: Any, bundle: Any, state: State, now: int) -> Any:
         is_open = any(call.is_open for call in state.calls.values())
-        return closing.finish(replace(state, handoffs={}), now) if state.stops_here and not is_open else commands
+        return ending.finish(bundle, replace(state, handoffs={}), now) if state.stops_here and not is_open else commands
 
     after(patch, decide, "_closing", wrong)
 
@@ -332,10 +332,12 @@ def endless_go_on(patch: pytest.MonkeyPatch) -> None:
 
 @mistake("an expression without an answer skips its step", "bad_condition", "bad_wait")
 def error_is_skip(patch: pytest.MonkeyPatch) -> None:
-    def wrong(command: Any, step: Any, kind: str, summary: str, now: int, **_: Any) -> Any:
-        return Record(event=e.StepSkipped(at=now, step=step.id, why="when")) if kind == "evaluation" else command
+    def wrong(command: Any, place: Any, kind: str, *_: Any) -> Any:
+        return (
+            Record(event=e.StepSkipped(at=place.now, step=place.path, why="when")) if kind == "evaluation" else command
+        )
 
-    after(patch, forward, "_failed", wrong)
+    after(patch, scopes, "failed", wrong)
 
 
 @mistake("outputs that cannot be made are left out", "bad_outputs")

@@ -6,30 +6,34 @@ from typing import Any
 
 import pytest
 
-from runner.core import closing, decide, fold, forward
+from runner.core import closing, decide, fold, place, scopes
 from runner.core import events as e
-from runner.core.commands import Record
-from runner.core.state import State, StepState, replace
+from runner.core.commands import Record, Send
+from runner.core.paths import join, scope_of
+from runner.core.place import Place
+from runner.core.state import State, replace
 from tests.laws.planted import after, before, mistake
 
 
 @mistake("the steps of branches that are not taken are not skipped", "chooses", "chooses_deep")
 def not_passed_over(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(forward, "pass_over", lambda branches, now: ())
+    for room in (scopes, place):
+        patch.setattr(room, "pass_over", lambda place, branches: ())
 
 
 @mistake("the steps of branches inside branches are not skipped", "chooses_deep", "branches_mixed")
 def deep_not_passed_over(patch: pytest.MonkeyPatch) -> None:
-    def wrong(branches: Any, now: int) -> Any:
-        steps = [step for branch in branches for step in branch.steps]
-        return [Record(event=e.StepSkipped(at=now, step=step.id, why="branch")) for step in steps]
+    def wrong(at: Place, branches: Any) -> Any:
+        paths = [join(at.scope, step.id) for branch in branches for step in branch.steps]
+        return tuple(Record(event=e.StepSkipped(at=at.now, step=path, why="branch")) for path in paths)
 
-    patch.setattr(forward, "pass_over", wrong)
+    for room in (scopes, place):
+        patch.setattr(room, "pass_over", wrong)
 
 
 @mistake("of a choose that a person leaves out, the steps inside are not skipped", "chooses_bad")
 def left_out_without_its_steps(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(decide, "pass_over", lambda branches, now: ())
+    patch.setattr(decide, "pass_over", lambda place, branches: ())
 
 
 @mistake("of what a branch decides only the first fact is kept", "branches_mixed", "branches_nested")
@@ -42,19 +46,19 @@ def one_fact_of_a_branch(patch: pytest.MonkeyPatch) -> None:
 
 @mistake("every branch of a choose is taken", "chooses", "chooses_deep")
 def all_branches(patch: pytest.MonkeyPatch) -> None:
-    def wrong(bundle: Any, state: State, step: Any, known: StepState | None, now: int) -> Any:
-        inside = [one for branch in step.branches for one in branch.steps]
-        commands = forward.walk(bundle, state, tuple(inside), now)
-        return forward._ended(step, now) if commands is None else commands
+    def wrong(at: Place) -> Any:
+        inside = tuple(one for branch in at.step.branches for one in branch.steps)
+        commands = scopes.walk(at.bundle, at.state, inside, at.scope, at.now)
+        return scopes._ended(at) if commands is None else commands
 
-    patch.setattr(forward, "_VERBS", {**forward._VERBS, "choose": wrong})
+    patch.setattr(scopes, "_VERBS", {**scopes._VERBS, "choose": wrong})
 
 
 @mistake("a choose whose branches do not fit takes the first", "chooses_deep", "branches_mixed")
 def first_where_none_fits(patch: pytest.MonkeyPatch) -> None:
-    def wrong(commands: Any, bundle: Any, state: State, step: Any, known: Any, now: int) -> Any:
-        if known is None and isinstance(getattr(commands[0], "event", None), e.StepSkipped) and step.when is None:
-            return (Record(event=e.BranchChosen(at=now, step=step.id, branch=0)), *commands[1:])
+    def wrong(commands: Any, at: Place) -> Any:
+        if at.known is None and isinstance(getattr(commands[0], "event", None), e.StepSkipped) and at.step.when is None:
+            return (Record(event=e.BranchChosen(at=at.now, step=at.path, branch=0)), *commands[1:])
         return commands
 
     _verb(patch, "choose", wrong)
@@ -70,16 +74,16 @@ def choice_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 @mistake("a name out of a branch that was not taken has an empty value", "chooses_missing")
 def empty_instead_of_missing(patch: pytest.MonkeyPatch) -> None:
-    def wrong(names: Any, state: State, **_: Any) -> Any:
+    def wrong(names: Any, state: State, *_: Any, **__: Any) -> Any:
         skipped = {path: {"id": ""} for path, step in state.steps.items() if step.status == "skipped"}
         return {**names, "steps": {**skipped, **names["steps"]}}
 
-    after(patch, forward, "names_in_reach", wrong)
+    after(patch, place, "names_in_reach", wrong)
 
 
 @mistake("what was skipped has the outcome done", "chooses", "branches_mixed")
 def skipped_is_done(patch: pytest.MonkeyPatch) -> None:
-    def wrong(names: Any, state: State, **_: Any) -> Any:
+    def wrong(names: Any, state: State, *_: Any, **__: Any) -> Any:
         words = {path: "done" if word == "skipped" else word for path, word in names["outcome"].items()}
         return {**names, "outcome": words}
 
@@ -88,54 +92,59 @@ def skipped_is_done(patch: pytest.MonkeyPatch) -> None:
 
 @mistake("branches run one after the other", "branches_once", "branches_of_all")
 def one_after_the_other(patch: pytest.MonkeyPatch) -> None:
-    def wrong(bundle: Any, state: State, step: Any, known: StepState | None, now: int) -> Any:
-        if known is None:
-            return (Record(event=e.ScopeStarted(at=now, step=step.id, kind="parallel")),)
-        found = [forward.walk(bundle, state, branch.steps, now) for branch in step.branches]
-        return next((commands for commands in found if commands is not None), forward._ended(step, now))
+    def wrong(at: Place) -> Any:
+        if at.known is None:
+            return (Record(event=e.ScopeStarted(at=at.now, step=at.path, kind="parallel")),)
+        return next((commands for commands in _branches(at) if commands is not None), scopes._ended(at))
 
-    patch.setattr(forward, "_VERBS", {**forward._VERBS, "parallel": wrong})
+    patch.setattr(scopes, "_VERBS", {**scopes._VERBS, "parallel": wrong})
 
 
 @mistake("a parallel ends with the first of its branches", "branches", "branches_once")
 def ends_with_the_first(patch: pytest.MonkeyPatch) -> None:
-    def wrong(commands: Any, bundle: Any, state: State, step: Any, known: StepState | None, now: int) -> Any:
-        if known is None or known.status != "open":
+    def wrong(commands: Any, at: Place) -> Any:
+        if at.known is None or at.known.status != "open":
             return commands
-        found = [forward.walk(bundle, state, branch.steps, now) for branch in step.branches]
-        return forward._ended(step, now) if None in found else commands
+        return scopes._ended(at) if None in _branches(at) else commands
 
     _verb(patch, "parallel", wrong)
 
 
 @mistake("what stands behind a parallel does not wait for it", "branches", "branches_once")
 def not_waited_for(patch: pytest.MonkeyPatch) -> None:
-    def wrong(commands: Any, bundle: Any, state: State, steps: Any, now: int) -> Any:
+    def wrong(commands: Any, bundle: Any, state: State, steps: Any, scope: str, now: int) -> Any:
         is_whole = steps == bundle.flow.steps
         is_out = commands == () and steps and steps[-1].id not in state.steps
-        return forward.walk(bundle, state, steps[-1:], now) if is_whole and is_out else commands
+        return scopes.walk(bundle, state, steps[-1:], scope, now) if is_whole and is_out else commands
 
     after(patch, decide, "walk", wrong)
 
 
 @mistake("two branches give their calls the same start number", "branches", "branches_undone")
 def one_start_number(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(forward, "_in_order", lambda state, sends: sends)
+    def wrong(commands: Any, state: State, found: Any) -> Any:
+        is_calls = commands and all(isinstance(command, Send) for command in commands)
+        return tuple(command for one in found for command in one) if is_calls else commands
+
+    after(patch, scopes, "_together", wrong)
 
 
 @mistake("the last branch starts first", "branches", "branches_undone")
 def last_branch_first(patch: pytest.MonkeyPatch) -> None:
-    before(patch, forward, "_in_order", lambda state, sends: ((state, sends[::-1]), {}))
+    before(patch, scopes, "_together", lambda state, found: ((state, found[::-1]), {}))
 
 
 @mistake("branches are made good at once although nobody said so", "branches_undone")
 def always_at_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(closing, "_are_beside", lambda lanes, path, other: path[0] != other[0])
+    patch.setattr(closing, "_are_beside", lambda bundle, path, other: path[0] != other[0])
 
 
 @mistake("made good at once is all of the flow at once", "branches_at_once")
 def all_at_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(closing, "_are_beside", lambda lanes, path, other: bool(lanes))
+    def wrong(bundle: Any, path: str, other: str) -> bool:
+        return bool(bundle.flow_at(scope_of(path)).lanes())
+
+    patch.setattr(closing, "_are_beside", wrong)
 
 
 @mistake("a failure in one branch closes nothing while another is under way", "branches_review", "branches_at_once")
@@ -160,10 +169,14 @@ def asked_too_late(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(decide, "_waits_for", lambda state, failed: closing.is_settling(state))
 
 
+def _branches(at: Place) -> list[Any]:
+    return [scopes.walk(at.bundle, at.state, branch.steps, at.scope, at.now) for branch in at.step.branches]
+
+
 def _verb(patch: pytest.MonkeyPatch, verb: Any, change: Any) -> None:
-    right = forward._VERBS[verb]
+    right = scopes._VERBS[verb]
 
-    def wrong(*args: Any) -> Any:
-        return change(right(*args), *args)
+    def wrong(at: Place) -> Any:
+        return change(right(at), at)
 
-    patch.setattr(forward, "_VERBS", {**forward._VERBS, verb: wrong})
+    patch.setattr(scopes, "_VERBS", {**scopes._VERBS, verb: wrong})

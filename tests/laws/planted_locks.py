@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from runner.core import closing, fold, forward
 from runner.core import events as e
+from runner.core import fold, forward, undoing
 from runner.engine import advance
 from tests.laws.planted import after, before, mistake
 
@@ -19,7 +19,7 @@ def no_lock(patch: pytest.MonkeyPatch) -> None:
 
 @mistake("only the first of the records is locked", "locks", "one_at_a_time")
 def one_lock(patch: pytest.MonkeyPatch) -> None:
-    after(patch, forward, "_records", lambda found, bundle, state, *_: (found[0], () if state.locks else found[1]))
+    after(patch, forward, "_records", lambda found, place, *_: (found[0], () if place.state.locks else found[1]))
 
 
 @mistake("a record is locked a second time", "locks", "one_at_a_time")
@@ -38,4 +38,4 @@ def locked_too_early(patch: pytest.MonkeyPatch) -> None:
 
 @mistake("a compensation waits for a record", "locks", "holds")
 def compensation_held(patch: pytest.MonkeyPatch) -> None:
-    before(patch, closing, "CallPlan", lambda **words: ((), {**words, "records": ("customer/c1",)}))
+    before(patch, undoing, "CallPlan", lambda **words: ((), {**words, "records": ("customer/c1",)}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from runner.core import events as e
-from runner.core.commands import Record, Send
+from runner.core.commands import Command, Record, Send
 from runner.core.decide import decide, fail_request
 from runner.core.fold import fold
 from runner.core.state import State
@@ -43,7 +43,7 @@ def replay_faults(
 
 
 def _is_decided(
-    bundle: Bundle, state: State, event: e.Event, commands: Sequence[Record | Send], before: Sequence[Send]
+    bundle: Bundle, state: State, event: e.Event, commands: Sequence[Command], before: Sequence[Send]
 ) -> bool:
     if any(isinstance(command, Record) and command.event == event for command in commands):
         return True
@@ -61,10 +61,12 @@ def _same(send: Send, event: e.CallIntended) -> bool:
     return all(getattr(send, name) == getattr(event, name) for name in names)
 
 
-def _shown(commands: Sequence[Record | Send]) -> str:
+def _shown(commands: Sequence[Command]) -> str:
     return ", ".join(
         f"{type(command.event).__name__} {command.event.step}"
         if isinstance(command, Record)
         else f"send {command.step}/{command.purpose}/{command.part}"
+        if isinstance(command, Send)
+        else f"recall {command.scope}"
         for command in commands
     )
