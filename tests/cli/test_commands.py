@@ -334,7 +334,7 @@ def test_what_is_held_begins_nothing_until_it_is_released(terminal: Terminal) ->
     assert (wrong.code, wrong.err) == (2, 'amends: there is no connection "recods"; did you mean "records"?\n')
     assert terminal.type("flows", "hold", "askin").err == 'amends: there is no flow "askin"; did you mean "asking"?\n'
     assert terminal.type("connections", "hold", "records", "--reason", "It is being mended.").code == 0
-    again = terminal.type("connections", "hold", "records").err
+    again = terminal.type("connections", "hold", "records").out
     assert again.startswith("amends: connection records is held already, by person:me; `amends connections release")
     listed = {each["connection"]: each for each in json.loads(terminal.type("connections", "list", "--json").out)}
     assert listed["records"] == {
