@@ -32,9 +32,10 @@ from runner.language.bundle import Bundle, restore
 from runner.language.project import Project
 from runner.outside import ProjectOutside, bounds_of
 from runner.people.cleanup import start_clean_up
+from runner.people.erasing import Erasing, erase
 from runner.people.holds import Hold, fact_for
-from runner.people.keeping import Erasing, erase
 from runner.people.operations import ORDERS, Order, give
+from runner.people.pruning import Pruned, keep_of, prune, prune_by_itself
 from runner.people.quarantine import answer_quarantine
 from runner.people.table import sentence
 from runner.people.versions import move
@@ -70,7 +71,10 @@ class Driver(Protocol):
         """Does what a person ordered, and answers once the engine has decided about it. Raises NotPossible."""
 
     async def erase(self, wish: Erasing) -> Mapping[str, Json]:
-        """Erases what is known about a record; see `keeping.erase`. Raises NotPossible."""
+        """Erases what is known about a record; see `erasing.erase`. Raises NotPossible."""
+
+    async def prune(self, by: str) -> Pruned:
+        """Removes ended runs whose time is over."""
 
     async def follow(self, run: str, on_turn: Callable[[], None], patience: int = PATIENCE) -> RunView:
         """Follows a run until it ends, waits for a person or another run, or for a timer further than `patience` ms.
@@ -241,6 +245,8 @@ class OwnDriver:
             self.engine.observers.append(self._observe)
             opened.push_async_callback(self.engine.stop)
             await self.engine.start()
+            by_itself = prune_by_itself(self.store, self._project.again, self._clock)
+            opened.callback(asyncio.create_task(by_itself).cancel)
             listener = Listener(self._serve, for_watchers=frozenset({"follow"}))
             opened.push_async_callback(listener.close)
             self._lock.announce(await listener.open(str(self._project.folder)))
@@ -319,8 +325,10 @@ class OwnDriver:
         return self.store.run(run)
 
     async def erase(self, wish: Erasing) -> Mapping[str, Json]:
-        """Erases what is known about a record."""
         return await erase(self.store, wish, self._clock.now(), self.engine.wake)
+
+    async def prune(self, by: str) -> Pruned:
+        return await prune(self.store, keep_of(self._project.again()), by, self._clock.now(), whole=True)
 
     async def _clean_up(self, state: State, order: Order) -> RunView:
         started = await start_clean_up(self.store, state, order, now=self._clock.now())
@@ -411,6 +419,8 @@ class OwnDriver:
             return {"run": view.run}
         if word == "erase":
             return await self.erase(Erasing(**request["wish"]))
+        if word == "prune":
+            return asdict(await self.prune(request["by"]))
         if word == "follow":
             return {"run": (await self._follow_for(request["run"], request["patience"], tell)).run}
         if word == "hold":

@@ -11,9 +11,10 @@ from runner.contract import Json
 from runner.engine.handover import ask
 from runner.engine.starting import Wish
 from runner.errors import EngineBusy
+from runner.people.erasing import Erasing
 from runner.people.holds import Hold
-from runner.people.keeping import Erasing
 from runner.people.operations import Order
+from runner.people.pruning import Pruned
 from runner.reading import Reading
 from runner.store.access import Access
 from runner.store.facts import RunView, Started
@@ -62,6 +63,11 @@ class FarDriver:
     async def erase(self, wish: Erasing) -> Mapping[str, Json]:
         """Has it erased."""
         return await ask(self._socket, {"order": "erase", "wish": asdict(wish)})
+
+    async def prune(self, by: str) -> Pruned:
+        """Has them removed."""
+        answer: Any = await ask(self._socket, {"order": "prune", "by": by})
+        return Pruned(**answer)
 
     async def follow(self, run: str, on_turn: Callable[[], None], patience: int = PATIENCE) -> RunView:
         """Follows a run that the other process drives."""

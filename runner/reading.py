@@ -16,7 +16,8 @@ from runner.language.settings import Settings, load_settings
 from runner.language.source import read_bytes
 from runner.store.facts import HandOffView, RunFilter, RunView
 from runner.store.personal import V
-from runner.store.sql import SqlStore, open_store
+from runner.store.sql import FLOOR, SqlStore, open_store
+from runner.store.sqlite import shown_size
 
 SETTINGS = "amends.yaml"
 PAGE = 500
@@ -70,6 +71,17 @@ class Reading:
     def runs(self, wanted: RunFilter) -> list[RunView]:
         """Runs, newest first; none where there is no database yet."""
         return list(self.store.runs(wanted)) if self.has_log else []
+
+    @property
+    def short_of_room(self) -> str:
+        """What to say while there is so little room that no new run is started; else empty."""
+        if not self.has_log or not self.store.is_short:
+            return ""
+        left, path = shown_size(self.store.room_left()), self.store.path
+        return (
+            f"Only {left} are free on the disk of {path}: no new run is started until there are {shown_size(FLOOR)}, "
+            "and runs under way go on. Free some space, or remove ended runs: amends db prune"
+        )
 
     def every_run(self) -> list[RunView]:
         """All runs, newest first."""

@@ -30,7 +30,7 @@ NOUNS: dict[str, str] = {
     "connectors": "list connectors, show their actions and fields",
     "secrets": "which secrets are needed, and which are missing",
     "log": "verify the action log, export a run's evidence",
-    "db": "back the database up, go on after it was put back",
+    "db": "back the database up, remove old runs, go on after it was put back",
     "erase": "erase the personal data of a record",
     "schema": "write the JSON Schemas that editors use",
     "doctor": "check this computer and this project",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,11 @@ import typer
 
 from runner.cli import page, place, watching
 from runner.errors import NotPossible
+from runner.people.pruning import Pruned, keep_of
+from runner.store.prune import due
+from runner.store.sqlite import shown_size
+from runner.telling import times
+from runner.telling.words import sentence
 
 COMMANDS = place.noun("The database as a file.")
 
@@ -21,6 +27,32 @@ def backup(to: Annotated[Path, typer.Argument(help="The file to write; it must n
     with place.reading() as project:
         project.store.backup(to)
     page.say(f"Copied to {to}. Files under .amends/artifacts are not in it; copy that folder too.")
+
+
+@COMMANDS.command(help="Remove ended runs whose time is over (`keep`), and give the disk back what they took.")
+def prune(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    by: place.By = "",
+    as_json: place.AsJson = False,
+) -> None:
+    with watching.opened() as amends:
+        who = watching.person(amends, by)
+        if not amends.has_log:
+            raise NotPossible("there are no runs yet, so there is nothing to remove")
+        before = amends.store.about()["bytes"]
+        if dry_run:
+            portion = due(amends.store, keep_of(amends.project), amends.clock.now(), most=None)
+            done = Pruned(runs=len(portion.ends), entries=portion.entries)
+        else:
+            done = watching.drive(amends, lambda driver: driver.prune(who))
+        freed = before - amends.store.about()["bytes"]
+    if as_json:
+        page.say_json({**asdict(done), "freed": max(freed, 0)})
+        return
+    what = f"{times.counted(done.runs, 'ended run')} with {done.entries} entries"
+    page.say(f"{what} would be removed." if dry_run else f"{what} removed; {shown_size(max(freed, 0))} given back.")
+    if done.note:
+        page.say(sentence(done.note))
 
 
 @COMMANDS.command("go-on", help="Let a database that was put back from a copy be used: every open run is paused.")

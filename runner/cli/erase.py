@@ -8,7 +8,7 @@ import typer
 
 from runner.cli import page, place, watching
 from runner.errors import NotPossible
-from runner.people.keeping import Erasing, what_is_held
+from runner.people.erasing import Erasing, what_is_held
 from runner.store.erase import find
 from runner.telling import times
 

@@ -42,7 +42,10 @@ def runs(
         zone = place.zone_of(project)
         wanted = RunFilter(flow=flow, status=tuple(status or ()), record=record, before=before, limit=limit)
         found = project.runs(wanted)
+        banner = project.short_of_room
         found = found if reveal else [project.veiled(each) for each in found]
+    if banner:
+        page.complain(banner)
     if as_json:
         page.say_json([view_json(view, zone) for view in found])
     elif not found:

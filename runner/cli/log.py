@@ -29,9 +29,10 @@ def verify(
         runs = [project.store.run(run)] if run else project.every_run()
         faults = project.store.verify(runs[0].run if run else "") if project.has_log else ()
         is_new = not project.has_log
+        gaps = project.store.gaps() if project.has_log and not run else {}
     entries = sum(view.seq for view in runs)
     if as_json:
-        counts = {} if is_new else {"runs": len(runs), "entries": entries}
+        counts = {} if is_new else {"runs": len(runs), "entries": entries, **gaps}
         page.say_json({"holds": not faults, **counts, "faults": [asdict(each) for each in faults]})
     elif faults:
         for fault in faults:
@@ -39,6 +40,9 @@ def verify(
         page.say(f"{times.counted(len(faults), 'fault')}: this log was changed after it was written.")
     else:
         all_hold = f"{times.counted(len(runs), 'run')}, {entries} entries: every chain holds."
+        all_hold += f" The content of {gaps['erased']} entries was erased." if gaps.get("erased") else ""
+        pruned = gaps.get("pruned")
+        all_hold += f" {times.counted(pruned, 'run')} ended and went after their time." if pruned else ""
         page.say("There are no runs yet." if is_new else all_hold)
     raise typer.Exit(FAILED if faults else OK)
 

@@ -57,6 +57,10 @@ class Artifacts:
             raise StoreCorrupt(f"the stored file {path} was changed or is damaged; restore it from a backup")
         return data
 
+    def has(self, digest: str) -> bool:
+        """Whether there is such a file."""
+        return self._path(digest).is_file()
+
     def drop(self, digest: str) -> None:
         """The file goes, if it is there."""
         self._path(digest).unlink(missing_ok=True)

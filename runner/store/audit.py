@@ -9,11 +9,12 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, exists, func, select, tuple_
 
-from runner.core.events import Checkpoint, RunMoved
+from runner.clock import iso
+from runner.core.events import Checkpoint, RunMoved, RunsPruned
 from runner.errors import NotFound, StoreCorrupt
 from runner.store.artifacts import Artifacts
 from runner.store.ended import EndedItems
-from runner.store.facts import ChainFault
+from runner.store.facts import ChainFault, RunView
 from runner.store.log import SITE, ChainCheck, StoredRow, decode, elsewhere, first_hash
 from runner.store.tables import log, meta, runs
 from runner.store.views import STORED, log_end, stored
@@ -37,8 +38,27 @@ class Audit(EndedItems):
             if not run:
                 for page in _pages(connection):
                     faults += self._check_page(connection, page)
-                faults += [*_strays(connection), *_checkpoints(connection)]
+                gone = _pruned(connection)
+                faults += [*_strays(connection, gone), *_checkpoints(connection, gone)]
         return [fault for fault in faults if fault is not None]
+
+    def run(self, run: str) -> RunView:
+        try:
+            return super().run(run)
+        except NotFound as lost:
+            raise NotFound(f"{lost}{self._went(run)}") from None
+
+    def _went(self, run: str) -> str:
+        """What became of a run that is not there: it may have been removed after its time."""
+        named = and_(log.c.type == "RunsPruned", log.c.data.contains(f'"{run}"', autoescape=True))
+        gone = self._rows(select(log.c.at).where(log.c.run_id == SITE, named).limit(1)) if run else ()
+        return f": it ended, and was removed after its time on {iso(gone[0].at)[:10]}" if gone else ""
+
+    def gaps(self) -> dict[str, int]:
+        """How many entries were `erased`, and how many runs `pruned` after their time."""
+        with self._read() as connection:
+            erased = connection.execute(select(func.count()).where(log.c.data.is_(None))).scalar_one()
+            return {"erased": erased, "pruned": len(_pruned(connection))}
 
     def _check_page(self, connection: Connection, page: Mapping[str, tuple[int, str]]) -> list[ChainFault | None]:
         checks = {run: ChainCheck(run) for run in page}
@@ -137,16 +157,29 @@ def _artifact_fault(artifacts: Artifacts, run: str, row: StoredRow) -> ChainFaul
     return None
 
 
-def _strays(connection: Connection) -> list[ChainFault]:
+def _pruned(connection: Connection) -> dict[str, tuple[int, str]]:
+    """The runs that were removed after their time, and where their logs ended."""
+    gone: dict[str, tuple[int, str]] = {}
+    for row in connection.execute(STORED.where(log.c.run_id == SITE, log.c.type == "RunsPruned")):
+        event = decode(stored(row))
+        if isinstance(event, RunsPruned):
+            gone |= {run: (seq, head) for run, (seq, head) in event.data["runs"].items()}
+    return gone
+
+
+def _strays(connection: Connection, gone: Mapping[str, tuple[int, str]]) -> list[ChainFault]:
     """Entries of runs that are not there."""
     known = exists().where(runs.c.run_id == log.c.run_id)
     lost = connection.execute(select(log.c.run_id).where(~known, log.c.run_id != SITE).distinct()).scalars()
     what = "there is a log of run {}, and the run is not in the list of runs"
-    return [ChainFault(run=name, seq=0, what=what.format(name)) for name in lost]
+    return [ChainFault(run=name, seq=0, what=what.format(name)) for name in lost if name not in gone]
 
 
-def _checkpoints(connection: Connection) -> Iterator[ChainFault]:
-    """Compares the heads that checkpoints remember: finds a whole run or the end of one gone."""
+def _checkpoints(connection: Connection, gone: Mapping[str, tuple[int, str]]) -> Iterator[ChainFault]:
+    """Compares the heads that checkpoints remember: finds a whole run or the end of one gone.
+
+    A run that was pruned ended where the last checkpoint remembers it, or after that.
+    """
     told: set[str] = set()
     rows = connection.execute(STORED.where(log.c.run_id == SITE, log.c.type == "Checkpoint").order_by(log.c.seq)).all()
     for row in rows:
@@ -158,7 +191,8 @@ def _checkpoints(connection: Connection) -> Iterator[ChainFault]:
         asked = select(log.c.run_id, log.c.hash).where(tuple_(log.c.run_id, log.c.seq).in_(pairs))
         there = {found.run_id: found.hash for found in connection.execute(asked)}
         for run, (seq, head) in heads.items():
-            if there.get(run) != head and run not in told:
+            is_pruned = run in gone and (seq < gone[run][0] or (seq, head) == gone[run])
+            if there.get(run) != head and not is_pruned and run not in told:
                 told.add(run)
                 what = f"entry {seq} is missing or not the one that checkpoint {row.seq} remembers"
                 yield ChainFault(run=run, seq=seq, what=what)

@@ -199,7 +199,7 @@ class EraseWork(Work[LogEnd | None]):
         if head is None:
             for entry in self.entries:
                 batch.add_site(entry)
-            _clean_site(batch.connection, self._personal)
+            _clean_site(batch.connection, self._personal, self._token)
             return None
         if self._personal is not None:
             _clean(batch.connection, self.run, self._personal, self._token)
@@ -207,19 +207,10 @@ class EraseWork(Work[LogEnd | None]):
         return batch.add(head, self.entries)
 
 
-class ForgetRecords(Work[int]):
+def drop_records(connection: Connection, names: Sequence[tuple[str, str]]) -> None:
     """Entries of our own tables go."""
-
-    reads_first = True
-
-    def __init__(self, names: Sequence[tuple[str, str]]) -> None:
-        self._names = names
-
-    def plan(self, batch: Batch) -> int:
-        for collection, name in self._names:
-            batch.connection.execute(delete(records).where(records.c.collection == collection, records.c.id == name))
-        batch.written = True
-        return len(self._names)
+    for collection, name in names:
+        connection.execute(delete(records).where(records.c.collection == collection, records.c.id == name))
 
 
 def _clean(connection: Connection, run: str, personal: Personal, token: str) -> None:
@@ -252,13 +243,15 @@ def _write(connection: Connection, table: Table, row: Any, new: Mapping[str, str
     connection.execute(update(table).where(*this).values(dict(new)))
 
 
-def _clean_site(connection: Connection, personal: Personal | None) -> None:
-    """Events that nobody waited for, and what is remembered of runs that are gone."""
+def _clean_site(connection: Connection, personal: Personal | None, token: str) -> None:
+    """Events that nobody waited for, what persons hold, and what is remembered of runs that are gone."""
     if personal is None:
         return
     for row in connection.execute(select(kept_events)).all():
         if personal.text(row.data) != row.data or personal.text(row.source) != row.source:
             connection.execute(delete(kept_events).where(kept_events.c.event_id == row.event_id))
+    for row in connection.execute(select(holds)).all():
+        _write(connection, holds, row, {"record": personal.text(row.record, token)})
     for value in personal.values:
         named = select(receipts).where(receipts.c.delivery_id.contains(value, autoescape=True))
         for row in connection.execute(named).all():

@@ -74,7 +74,7 @@ class Personal:
         flows, actions = self._marks.get("flows", {}), self._marks.get("actions", {})
         if isinstance(event, e.RunStarted):
             yield "inputs", flows.get(event.flow, ())
-        if isinstance(event, e.ScopeStarted):
+        if isinstance(event, e.ScopeStarted) and event.kind == "call":
             yield "value", flows.get(event.name, ())
         if isinstance(event, e.CallIntended):
             self._actions[event.step, event.purpose] = event.action

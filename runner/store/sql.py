@@ -19,14 +19,15 @@ from runner.store.anchor import Anchor, keep_anchor, read_anchor, reserved, why_
 from runner.store.artifacts import LIMIT, Artifacts, fit
 from runner.store.audit import Audit
 from runner.store.batch import Batch, Site
-from runner.store.erase import EraseWork, ForgetRecords
+from runner.store.erase import EraseWork
 from runner.store.events import FeedWork, KeepWork
 from runner.store.facts import Append, LogEnd, NewRun, OwnOperation, RunColumns, Started
 from runner.store.lock import EngineLock
 from runner.store.log import Entry, apart, encode, stands_for, without_output
 from runner.store.personal import Personal
+from runner.store.prune import Portion, PruneWork
 from runner.store.schema import ensure_schema, is_older
-from runner.store.sqlite import BUSY_TIMEOUT, SqliteFile, shown_size
+from runner.store.sqlite import BUSY_TIMEOUT, SqliteFile, Tidied, shown_size
 from runner.store.statements import Statements
 from runner.store.tables import meta, runs
 from runner.store.work import (
@@ -94,6 +95,15 @@ class SqlStore(Audit):
         """Free bytes on the database's disk."""
         return self._file.room_left()
 
+    @property
+    def is_short(self) -> bool:
+        """Whether there is so little room that no new run is started."""
+        return self.room_left() < self._floor
+
+    def keep_reserve(self) -> None:
+        """Sets some room aside again that the writer uses when there is none left, if there is plenty."""
+        self._file.keep_reserve(self._floor)
+
     def _room(self) -> int:
         """`room_left`, asked of the system once a second: a start is quicker than the question."""
         now = self._clock.monotonic()
@@ -137,7 +147,8 @@ class SqlStore(Audit):
         if left < self._floor:
             raise StoreUnwritable(
                 f"no new run is started: only {shown_size(left)} are free on the disk of {self._file.path}, and "
-                f"{shown_size(self._floor)} are kept for the runs under way; free some space"
+                f"{shown_size(self._floor)} are kept for the runs under way; free some space, or remove ended runs "
+                "(`amends db prune`)"
             )
         return await self._put(StartWork(new, (await self._made(new.event))[1]))
 
@@ -168,13 +179,20 @@ class SqlStore(Audit):
         for digest in files:
             self.artifacts.drop(digest)
 
-    async def forget(self, names: Sequence[tuple[str, str]]) -> None:
-        """Deletes entries of our own tables, by (collection, id)."""
-        await self._put(ForgetRecords(names))
+    async def prune(self, portion: Portion, by: str) -> int:
+        """Removes runs whose time is over from every table but the log, and names them in the site's chain."""
+        return await self._put(PruneWork(portion, by, self._clock.now()))
 
-    async def tidy(self, *, pages: int = 0, whole: bool = False) -> bool:
-        """Gives free pages back to the disk: at most `pages`, or all by building the file anew (`whole`). False: a
-        reader kept the write-ahead file from being emptied. Raises StoreUnwritable."""
+    @property
+    def bundles_in_use(self) -> frozenset[str]:
+        """Versions that this engine has kept: a run that begins on one may not be there yet."""
+        return frozenset(self._kept)
+
+    async def tidy(self, *, pages: int = 0, whole: bool = False) -> Tidied:
+        """Gives free pages back to the disk: at most `pages`, or all by building the file anew (`whole`).
+
+        Raises StoreUnwritable.
+        """
         return await self._put(TidyWork(pages, whole))
 
     async def write(self, do: Callable[[Connection], T]) -> T:

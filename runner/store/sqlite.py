@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,6 +20,9 @@ APPLICATION_ID = 0x416D6E64
 """What stands in the header of our files: `Amnd`."""
 
 BUSY_TIMEOUT = 5_000
+RESERVE, RESERVE_FILE = 4_000_000, "reserve"
+"""Bytes that are set aside, and the file that holds them: the last outcomes are written there when all else is full."""
+_NO_ROOM = 1_000_000
 _PRAGMAS = (
     ("journal_mode", "wal"),
     ("synchronous", 2),
@@ -53,6 +58,16 @@ _TOLD: tuple[tuple[tuple[str, ...], type[StoreError], str], ...] = (
     (("",), StoreError, "{path} refused a statement ({name}); nothing of this write was kept"),
 )  # fmt: skip
 """How SQLite's names for an error begin -> what a person is told; the last one fits all."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tidied:
+    """What giving disk back came to. `is_clean`: no reader kept the write-ahead file from being emptied. `free` pages
+    are left in the file; it can give them back `by_pieces`, or only by being built anew."""
+
+    is_clean: bool
+    free: int
+    by_pieces: bool
 
 
 class SqliteFile:
@@ -166,7 +181,7 @@ class SqliteFile:
         """An error of the driver (or SQLAlchemy's, around it) as one sentence for the person who must act."""
         name = str(getattr(getattr(error, "orig", error), "sqlite_errorname", "")) or "unknown error"
         free = self.room_left()
-        if name.startswith("SQLITE_IOERR") and free < 1_000_000:
+        if name.startswith("SQLITE_IOERR") and free < _NO_ROOM:
             name = "SQLITE_FULL"
         kind, what = next((kind, what) for beginnings, kind, what in _TOLD if name.startswith(beginnings))
         return kind(what.format(path=self.path, name=name, busy=f"{self.busy / 1000:g}", free=shown_size(free)))
@@ -178,6 +193,31 @@ class SqliteFile:
         except OSError:
             return 0
         return disk.f_bavail * disk.f_frsize
+
+    # -- a little room for the worst --
+
+    def keep_reserve(self, floor: int) -> None:
+        """Sets RESERVE bytes aside beside the database, where that leaves more than `floor` of the disk free."""
+        place = self.path.with_name(RESERVE_FILE)
+        if place.exists() or self.room_left() < floor + RESERVE * 2:
+            return
+        with contextlib.suppress(OSError):
+            file = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                os.posix_fallocate(file, 0, RESERVE)
+            finally:
+                os.close(file)
+
+    def open_reserve(self, error: Exception) -> bool:
+        """Whether the error is a full disk, and what was set aside has made room: then it is worth one more try."""
+        name = str(getattr(getattr(error, "orig", error), "sqlite_errorname", ""))
+        if name != "SQLITE_FULL" and not (name.startswith("SQLITE_IOERR") and self.room_left() < _NO_ROOM):
+            return False
+        try:
+            self.path.with_name(RESERVE_FILE).unlink()
+        except OSError:
+            return False
+        return True
 
     def about(self, connection: Connection) -> dict[str, Json]:
         """What this database says of itself: path, version of SQLite, journal, bytes on the disk and free there."""
@@ -208,20 +248,19 @@ class SqliteFile:
         cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")
         cursor.execute("VACUUM")
 
-    def gives_back(self, cursor: sqlite3.Cursor) -> bool:
-        """Whether free pages can be given back one by one; files of other makers cannot until they are built anew."""
-        return bool(cursor.execute("PRAGMA auto_vacuum").fetchone()[0] == _INCREMENTAL)
-
-    def give_back(self, cursor: sqlite3.Cursor, pages: int) -> bool:
+    def give_back(self, cursor: sqlite3.Cursor, pages: int) -> Tidied:
         """Gives free pages back to the disk, and empties the write-ahead file if no reader is in the way."""
         if pages:
-            cursor.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()
+            # As a script: the driver would take one step of the statement, and each step frees one page.
+            cursor.executescript(f"PRAGMA incremental_vacuum({pages})")
         cursor.execute("PRAGMA busy_timeout=100")
         try:
             busy: int = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         finally:
             cursor.execute(f"PRAGMA busy_timeout={self.busy}")
-        return not busy
+        free: int = cursor.execute("PRAGMA freelist_count").fetchone()[0]
+        by_pieces = cursor.execute("PRAGMA auto_vacuum").fetchone()[0] == _INCREMENTAL
+        return Tidied(is_clean=not busy, free=free, by_pieces=by_pieces)
 
     # -- copies --
 

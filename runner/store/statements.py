@@ -108,8 +108,8 @@ class Statements:
             .where(meta.c.fence == bindparam("b_fence"), meta.c.commit_no == bindparam("b_was"))
         )
         self.by_receipt = self._text(
-            select(receipts.c.digest, runs.c.run_id, runs.c.status, runs.c.rerun)
-            .join(runs, runs.c.run_id == receipts.c.run_id)
+            select(receipts.c.digest, receipts.c.run_id, runs.c.status, runs.c.rerun)
+            .outerjoin(runs, runs.c.run_id == receipts.c.run_id)
             .where(*_equal(receipts, "source", "delivery_id"))
         )
         self.by_key = self._text(

@@ -33,7 +33,7 @@ from runner.store.facts import AlreadyReported, Append, LogEnd, NewRun, OwnOpera
 from runner.store.log import Entry, encode, first_hash
 from runner.store.record_locks import find_circle, read_uses
 from runner.store.records import carry_out
-from runner.store.sqlite import SqliteFile
+from runner.store.sqlite import SqliteFile, Tidied
 
 T = TypeVar("T")
 ERASED = ""
@@ -144,11 +144,8 @@ class ReportWork(Work[LogEnd]):
         return end
 
 
-class TidyWork(Work[bool]):
-    """Gives disk back: at most so many free pages, or as many as there are by building the file anew (`whole`).
-
-    Its answer: whether the write-ahead file was emptied too, which a reader can hold up.
-    """
+class TidyWork(Work[Tidied]):
+    """Gives disk back: at most so many free pages, or all there are by building the file anew (`whole`)."""
 
     stands_apart = True
 
@@ -156,7 +153,7 @@ class TidyWork(Work[bool]):
         self._pages = pages
         self._whole = whole
 
-    def tend(self, file: SqliteFile, cursor: Any) -> bool:
+    def tend(self, file: SqliteFile, cursor: Any) -> Tidied:
         if self._whole:
             file.build_anew(cursor)
         return file.give_back(cursor, self._pages)
@@ -295,6 +292,8 @@ class StartWork(Work[Started]):
         if self.new.receipt is None:
             return None
         for digest, run, status, rerun in batch.ask(batch.words.by_receipt, *self.new.receipt):
+            if status is None:
+                return _is_removed(f"delivery {self.new.receipt[1]} from {self.new.receipt[0]}", run)
             if digest in (self.new.inputs_digest, ERASED):
                 return Started(run=run, joined=True, status=status, rerun=rerun)
             source, delivery = self.new.receipt
@@ -308,7 +307,11 @@ class StartWork(Work[Started]):
         """The same business event: the newest run for it."""
         new = self.new
         rows = batch.ask(batch.words.by_key, new.flow, new.mode, new.run_key)
-        if not rows or rows[-1][3] < new.rerun:
+        if not rows:
+            source = key_source(new.flow, new.mode)
+            removed = batch.ask(batch.words.by_receipt, source, new.run_key)
+            return _is_removed(f'the run key "{new.run_key}" of {new.flow}', removed[0][1]) if removed else None
+        if rows[-1][3] < new.rerun:
             return None
         _, run, status, rerun = rows[-1]
         if {new.inputs_digest, ERASED}.isdisjoint(row[0] for row in rows):
@@ -341,6 +344,18 @@ class StartWork(Work[Started]):
             )
         )  # fmt: skip
         return end
+
+
+def key_source(flow: str, mode: str) -> str:
+    """The source under which the run keys of removed runs are remembered among the receipts."""
+    return f"key:{flow}:{mode}"
+
+
+def _is_removed(what: str, run: str) -> RunKeyConflict:
+    return RunKeyConflict(
+        f"{what} came before and led to run {run}, which ended and was removed after its time; nothing was started "
+        "again: a new event needs an id of its own"
+    )
 
 
 def explain(work: Work[Any], batch: Batch) -> AmendsError:

@@ -169,6 +169,10 @@ class Writer:
                 self._transact(group, self._plan_alone)
             return
         except (DBAPIError, self._file.Error) as error:
+            if self._file.open_reserve(error):
+                self._drop_connection()
+                self._commit_group(group)
+                return
             failed = self._file.translate(error)
         except Moved:
             failed = EngineBusy(TAKEN_OVER)

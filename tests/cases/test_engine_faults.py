@@ -273,7 +273,7 @@ class Disk:
 def disk(tmp_path: Path) -> Iterator[Disk]:
     place = tmp_path / "disk"
     place.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", "size=56m", "tmpfs", str(place)]
+    words = ["mount", "-t", "tmpfs", "-o", "size=51m", "tmpfs", str(place)]
     if subprocess.run(words, capture_output=True).returncode:
         pytest.skip("this user may not mount a small disk")
     yield Disk(place)

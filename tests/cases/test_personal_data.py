@@ -13,7 +13,7 @@ import pytest
 from runner.cli import run_command
 from runner.core.events import PersonalDataErased
 from runner.errors import NotPossible
-from runner.people.keeping import Erasing, what_is_held
+from runner.people.erasing import Erasing, what_is_held
 from runner.store.erase import find
 from runner.store.personal import HIDDEN
 from runner.store.sql import SqlStore

@@ -26,7 +26,7 @@ FIRST_SCHEMA = (
     "EventAwaited EventReceived Emitted ScopeStarted ScopeEnded ItemSetAside ForwardClosed CompensationBegun "
     "CompensationSkipped CompensationFailed HandedOff HandOffAcknowledged Escalated HandOffResolved RecordHeld "
     "RecordReleased RecordQuarantined QuarantineReleased NoticeSent DraftRecorded RunPaused RunResumed StopRequested "
-    "RunMoved PersonalDataErased RunFinished QuarantineDiscarded SlotMissed SlotSkipped DeliveryIgnored "
+    "RunMoved PersonalDataErased RunFinished QuarantineDiscarded RunsPruned SlotMissed SlotSkipped DeliveryIgnored "
     "DeliveryConflict EventKept ConnectionHeld ConnectionReleased FlowHeld FlowReleased FlowActivated Restored "
     "Checkpoint"
 ).split()

@@ -83,6 +83,7 @@ from runner.core.events.site import (
     HoldLifted,
     HoldPlaced,
     Restored,
+    RunsPruned,
     SlotMissed,
     SlotSkipped,
 )
@@ -146,6 +147,7 @@ __all__ = [
     "RunPaused",
     "RunResumed",
     "RunStarted",
+    "RunsPruned",
     "ScopeEnded",
     "ScopeStarted",
     "SiteEvent",

@@ -73,5 +73,10 @@ class Restored(SiteEvent):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RunsPruned(SiteEvent):
+    """Ended runs were removed after their time: `runs` in `data` has the last entry of each log, [seq, hash]."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Checkpoint(SiteEvent):
     """Ties the chains of the runs together."""

@@ -1,4 +1,4 @@
-"""What is kept and what goes: erasing what is known about a record."""
+"""Erasing what is known about a record, run by run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from runner.contract import Json
 from runner.errors import NotPossible
-from runner.store.erase import Finding, find, unnamed
+from runner.store.erase import Finding, drop_records, find, unnamed
 from runner.store.log import SITE
 from runner.store.sql import SqlStore
 
@@ -53,12 +53,12 @@ async def erase(store: SqlStore, wish: Erasing, now: int, wake: Callable[[str], 
         if not held.has_ended:
             wake(held.run)
     if wish.with_records:
-        await store.forget(finding.records)
+        await store.write(lambda connection: drop_records(connection, finding.records))
     for digest in await asyncio.to_thread(unnamed, store, finding.files):
         store.artifacts.drop(digest)
     is_clean = False
     for _ in range(EMPTIED):
-        if is_clean := await store.tidy():
+        if is_clean := (await store.tidy()).is_clean:
             break
         await asyncio.sleep(0.1)
     return {**what_is_held(finding), "clean": is_clean}
