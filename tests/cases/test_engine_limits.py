@@ -175,9 +175,11 @@ async def test_a_run_that_is_paused_or_stopped_gives_its_turn_to_the_next(tmp_pa
         ground.connect("at_once: 1")
         ground.shop.script("POST /deal", late(1_500))
         async with ground.engine() as engine:
-            _, paused, stopped, last = await _start(engine, ground, "many", 4)
-            await engine.until(last, "waiting")
-            assert engine.driver.engine.limits.place(last) == ("shop", 3)
+            limits = engine.driver.engine.limits
+            runs = await _start(engine, ground, "many", 4)
+            await until(lambda: limits.usage()["shop"]["waiting"] == 3)
+            in_line = {place[1]: run for run in runs if (place := limits.place(run)) is not None}
+            paused, stopped, last = (in_line[number] for number in (1, 2, 3))
             assert (await engine.act(paused, "pause")).status == "paused"
             assert (await engine.act(stopped, "stop")).status == "stopped"
             assert engine.driver.engine.limits.place(last) == ("shop", 1)
@@ -204,8 +206,8 @@ async def test_new_limits_hold_as_soon_as_the_project_is_read_again(tmp_path: Pa
         ground.connect("at_once: 1")
         ground.shop.script("POST /deal", always=late(200))
         async with ground.engine() as engine:
-            runs = await _start(engine, ground, "many", 6)
-            await until(lambda: engine.driver.engine.limits.place(runs[5]) is not None)
+            await _start(engine, ground, "many", 6)
+            await until(lambda: engine.driver.engine.limits.usage()["shop"]["waiting"] == 5)
             path = ground.folder / "connections.yaml"
             path.write_text(path.read_text().replace("at_once: 1", "at_once: 6"))
             await engine.start("many", "another", name="Aya")
