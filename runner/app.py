@@ -32,6 +32,7 @@ from runner.language.bundle import Bundle, restore
 from runner.language.project import Project
 from runner.outside import ProjectOutside, bounds_of
 from runner.people.cleanup import start_clean_up
+from runner.people.desk import ProjectDesk
 from runner.people.erasing import Erasing, erase
 from runner.people.holds import Hold, fact_for
 from runner.people.operations import ORDERS, Order, give
@@ -240,7 +241,10 @@ class OwnDriver:
             self._outside = ProjectOutside(self._project, self.store)
             self._outside.keep_out_of_logs(opened)
             opened.push_async_callback(self._outside.close)
-            self.engine = Embedded(self.store, self._outside, self._clock, workers=self._project.settings.runs_at_once)
+            self.desk = ProjectDesk(lambda: self._project)
+            self.engine = Embedded(
+                self.store, self._outside, self._clock, workers=self._project.settings.runs_at_once, desk=self.desk
+            )
             self.engine.limits.set_bounds(bounds_of(self._project))
             self.engine.observers.append(self._observe)
             opened.push_async_callback(self.engine.stop)

@@ -45,19 +45,21 @@ class CallPlan:
     records: tuple[str, ...] = ()
     lock: tuple[str, ...] = ()
     is_closed: bool = False
+    gates: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """The approvals that cover it, with the hash of each part as it was approved."""
 
     @property
     def parts(self) -> int:
         """How many calls this is."""
-        return len(self.parted(self.input))
+        return len(parted(self.input, self.action.fan_out))
 
-    def parted(self, whole: Mapping[str, Json]) -> list[Mapping[str, Json]]:
-        """The input of each part."""
-        field = self.action.fan_out
-        value = whole.get(field) if field else None
-        if not isinstance(value, list):
-            return [whole]
-        return [{**whole, field: item} for item in value]
+
+def parted(whole: Mapping[str, Json], field: str) -> list[Mapping[str, Json]]:
+    """The input of each part, where the action fans out over a `field`."""
+    value = whole.get(field) if field else None
+    if not isinstance(value, list):
+        return [whole]
+    return [{**whole, field: item} for item in value]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +79,7 @@ def progress(state: State, plan: CallPlan, now: int) -> Progress:
     ended: dict[int, Move] = {}
     is_moving = False
     starts = state.next_start
-    parts = plan.parted(plan.input)
+    parts = parted(plan.input, plan.action.fan_out)
     for part, input_ in enumerate(parts):
         call = state.calls.get((plan.path, plan.purpose, part))
         if call is not None and call.is_applied:
@@ -164,6 +166,7 @@ def first_send(
         step=plan.path, purpose=plan.purpose, part=part, parts=plan.parts, generation=generation, attempt=1,
         action=plan.action_name, key=key, limit=plan.limit, input=input_, word=plan.word, records=plan.records,
         lock=plan.lock, fans_out=plan.action.fan_out != "",
+        gates=tuple((name, hashes[part]) for name, hashes in plan.gates),
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from runner.contract import Json, Purpose
-from runner.core.events import Event
+from runner.core.events import ApprovalRequested, Event
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,6 +44,8 @@ class Send:
     records: tuple[str, ...] = ()
     lock: tuple[str, ...] = ()
     word: str = ""
+    gates: tuple[tuple[str, str], ...] = ()
+    """The approvals that cover it, and what was approved: (approval, hash)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,4 +59,27 @@ class Recall:
     items: tuple[str, ...] = ()
 
 
-Command = Record | Send | Recall
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cover:
+    """One step that an approval is to cover: what it will send."""
+
+    action: str
+    input: Mapping[str, Json]
+    parts: tuple[Mapping[str, Json], ...]
+    purpose: Purpose = "do"
+    item: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ask:
+    """Ask people whether this may be sent. Who they are, and where it goes, is known outside.
+
+    `request` is the fact as it will be recorded, without `asked`, `hash` and what `shown` says of each of `covers`.
+    """
+
+    request: ApprovalRequested
+    covers: Mapping[str, Cover]
+    escalate_to: str = ""
+
+
+Command = Record | Send | Recall | Ask

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from runner.core import events as e
 from runner.core.calls import did_it_happen, fire_due, next_handoff
 from runner.core.closing import all_have_ended, close, is_settling, settle_open
-from runner.core.commands import Command, Recall, Record, Send
+from runner.core.commands import Ask, Command, Recall, Record, Send
 from runner.core.ending import finish
 from runner.core.fold import fold
 from runner.core.names import names_in_reach
@@ -70,6 +70,7 @@ class Settled:
     facts: tuple[e.Event, ...]
     sends: tuple[Send, ...] = ()
     recall: Recall | None = None
+    asks: tuple[Ask, ...] = ()
     has_more: bool = False
 
 
@@ -83,7 +84,8 @@ def settle(bundle: Bundle, state: State, now: int, see: See = lambda state: None
         if not facts:
             sends = tuple(command for command in commands if isinstance(command, Send))
             recall = next((command for command in commands if isinstance(command, Recall)), None)
-            return Settled(state=state, facts=tuple(recorded), sends=sends, recall=recall)
+            asks = tuple(command for command in commands if isinstance(command, Ask))
+            return Settled(state=state, facts=tuple(recorded), sends=sends, recall=recall, asks=asks)
         if facts == last:
             raise AssertionError(f"run {state.run} does not come to rest")
         for fact in facts:
@@ -120,9 +122,17 @@ def _why_closed(bundle: Bundle, state: State, now: int) -> e.ForwardClosed | Non
         step = state.failure.step if state.failure else answer.step
         failure = Failure(kind=kind, step=step, summary=summary, at=now, by=answer.by)
         return _closed(state, failure, "person", compensate=answer.choice == "compensate", now=now)
+    if state.failure is not None and _ends_here(bundle, state.failure):
+        return _closed(state, state.failure, "no", compensate=False, now=now)
     if state.failure is not None and bundle.flow.on_failure.do == "compensate":
         return _closed(state, state.failure, "failure", compensate=True, now=now)
     return None
+
+
+def _ends_here(bundle: Bundle, failure: Failure) -> bool:
+    """An approval was refused whose flow says that what was done stays."""
+    step = bundle.find(failure.step)
+    return failure.kind == "no" and step is not None and step.approval is not None and step.approval.if_no == "end"
 
 
 def _closing_answer(state: State) -> HandOff | None:

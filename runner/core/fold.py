@@ -11,7 +11,6 @@ from runner.core.changes import (
     not_held,
     part_outputs,
     put,
-    set_call,
     set_disposition,
     set_step,
     set_undo,
@@ -19,26 +18,38 @@ from runner.core.changes import (
     withdraw,
     without_timers,
 )
+from runner.core.consents import (
+    forward_in,
+    read_decided,
+    read_escalated,
+    read_lapsed,
+    read_requested,
+    read_timer,
+    withdraw_gates,
+)
 from runner.core.listings import read_accepted, read_ended, read_resumed, read_set_aside, read_started
+from runner.core.outcomes import (
+    FORWARD,
+    read_applied,
+    read_evidence,
+    read_intended,
+    read_not_sent,
+    read_refused,
+    read_settled,
+    read_unknown,
+)
 from runner.core.paths import catcher_of, is_in
 from runner.core.questions import read_acknowledged, read_handed_off, read_resolved
 from runner.core.state import (
-    Call,
     Disposition,
-    Effect,
     Failure,
     HandOff,
     Held,
     Listing,
     Scope,
     State,
-    StepState,
-    UndoState,
     replace,
 )
-
-FORWARD = frozenset({"do", "read"})
-_ASKS_ABOUT = {"lookup": "do", "find": "do", "undo_lookup": "undo"}
 
 
 def fold(state: State, event: e.Event) -> State:
@@ -130,7 +141,9 @@ def _stop_requested(state: State, event: e.StopRequested) -> State:
     summary = event.reason or "stopped by " + event.by
     stop = Failure(kind="stop", step="", summary=summary, at=event.at, by=event.by)
     state = replace(state, is_paused=False, stop=stop, stop_compensates=event.compensate)
-    return stop_here(state) if state.root.closed and state.stops_here else state
+    if state.root.closed and state.stops_here:
+        state = withdraw_gates(stop_here(state), lambda name: True)
+    return state
 
 
 def _data_erased(state: State, event: e.PersonalDataErased) -> State:
@@ -148,7 +161,7 @@ def _run_finished(state: State, event: e.RunFinished) -> State:
         no: replace(effect, disposition=rest) if effect.disposition == "pending" else effect
         for no, effect in state.effects.items()
     }
-    state = withdraw(state, lambda handoff: True)
+    state = withdraw_gates(withdraw(state, lambda handoff: True), lambda name: True)
     steps = {path: replace(step, due=None, event="") for path, step in state.steps.items()}
     return replace(
         state, status=event.status, summary=event.summary, outputs=event.outputs, stands=event.stands, effects=effects,
@@ -192,112 +205,6 @@ def _record_found(state: State, event: e.RecordFound) -> State:
     return set_step(state, event.step, status="found", outcome="found", output=event.output)
 
 
-# --- calls ---------------------------------------------------------------------------------------------------------
-
-
-def _call_intended(state: State, event: e.CallIntended) -> State:
-    before = state.calls.get(event.call)
-    fresh = before is None or before.generation != event.generation
-    if before is None or fresh:
-        call = Call(
-            action=event.action, key=event.key, word=event.word, start_no=event.start_no, parts=event.parts,
-            fans_out=event.fans_out, generation=event.generation, first_at=event.at, request=event.request,
-            request_hash=event.request_hash,
-        )  # fmt: skip
-    else:
-        call = before
-    asked_about = state.calls.get((event.step, _ASKS_ABOUT.get(event.purpose, ""), event.part))
-    asked_anew = asked_about is not None and call.intended_seq < max(asked_about.intended_seq, asked_about.again_seq)
-    call = replace(
-        call, attempt=event.attempt, tries=1 if asked_anew else call.tries + 1, is_open=True, fence=event.fence,
-        intended_at=event.at, intended_seq=state.seq + 1, limit=event.limit, last="", reason="", summary="",
-        retry_after=None, settled="", due=None, due_for="", fired="", renew=False, count=None,
-    )  # fmt: skip
-    state = not_held(set_call(state, event, call), "", event.step)
-    if event.start_no >= state.next_start:
-        state = replace(state, next_start=event.start_no + 1)
-    if event.purpose == "undo":
-        undo = UndoState(input=event.input or state.undo.get(event.step, UndoState()).input)
-        return replace(state, undo=put(state.undo, event.step, undo))
-    if event.purpose == "undo_lookup":
-        return state
-    step = state.steps.get(event.step, StepState())
-    if event.input and event.purpose in FORWARD:
-        step = replace(step, input=event.input)
-    if event.purpose == "find" and event.input:
-        step = replace(step, find=event.input)
-    return replace(state, steps=put(state.steps, event.step, step))
-
-
-def _close_attempt(state: State, event: e.OutcomeEvent, **changes: Any) -> tuple[State, Call]:
-    call = replace(state.calls[event.call], is_open=False, last_at=event.at, **changes)
-    return set_call(state, event, call), call
-
-
-def _call_applied(state: State, event: e.CallApplied) -> State:
-    state, call = _close_attempt(
-        state, event, last="applied", output=event.output, external_id=event.external_id, count=event.count,
-        request={}, may_have_happened=False,
-    )  # fmt: skip
-    return _after_applied(state, event, call)
-
-
-def _after_applied(state: State, event: e.CallEvent, call: Call) -> State:
-    if event.purpose == "do":
-        effect = Effect(path=event.step, part=event.part, action=call.action, external_id=call.external_id)
-        state = replace(state, effects=put(state.effects, call.start_no, effect))
-    if event.purpose in FORWARD and _every_part(state, event.step, event.purpose, call.parts):
-        output = part_outputs(state, event.step, event.purpose)
-        return set_step(state, event.step, status="done", outcome="done", output=output)
-    if event.purpose == "undo" and _every_part(state, event.step, "undo", call.parts):
-        disposition: Disposition = "undone" if call.word == "cancel" else "answered"
-        return set_disposition(set_undo(state, event.step, "done"), event.step, disposition, call.external_id)
-    return state
-
-
-def _every_part(state: State, path: str, purpose: str, parts: int) -> bool:
-    calls = [state.calls.get((path, purpose, part)) for part in range(parts)]
-    return all(call is not None and call.is_applied for call in calls)
-
-
-def _call_refused(state: State, event: e.CallRefused) -> State:
-    return _close_attempt(
-        state, event, last="refused", reason=event.reason, summary=event.summary, retry_after=event.retry_after
-    )[0]
-
-
-def _call_not_sent(state: State, event: e.CallNotSent) -> State:
-    return _close_attempt(
-        state, event, last="not_sent", reason=event.reason, summary=event.summary, retry_after=event.retry_after
-    )[0]
-
-
-def _call_unknown(state: State, event: e.CallUnknown) -> State:
-    return _close_attempt(
-        state, event, last="unknown", reason=event.reason, summary=event.summary, retry_after=event.retry_after,
-        take_over=event.take_over or state.calls[event.call].take_over, may_have_happened=True, doubt=event.summary,
-    )[0]  # fmt: skip
-
-
-def _call_settled(state: State, event: e.CallSettled) -> State:
-    by_person = event.by not in ("lookup", "find", "evidence")
-    call = state.calls[event.call]
-    is_lost = call.take_over and not by_person
-    call = replace(
-        call, settled=event.result, settled_by=event.by, adopted=event.adopted, due=None, due_for="", fired="",
-        may_have_happened=is_lost and event.result == "not_applied",
-        renew=by_person and event.result == "not_applied",
-    )  # fmt: skip
-    if event.result != "applied":
-        return set_call(state, event, call)
-    call = replace(call, output=event.output, external_id=event.external_id, request={})
-    return _after_applied(set_call(state, event, call), event, call)
-
-
-def _evidence_late(state: State, event: e.EvidenceLate) -> State:
-    return replace(state, late=state.late + 1)
-
-
 # --- timers --------------------------------------------------------------------------------------------------------
 
 
@@ -310,6 +217,8 @@ def _timer_set(state: State, event: e.TimerSet) -> State:
 
 
 def _timer_fired(state: State, event: e.TimerFired) -> State:
+    if event.timer in ("approval", "remind"):
+        return read_timer(state, event)
     if event.timer == "late":
         return set_step(state, event.step, due=None, event="")
     if not event.purpose:
@@ -352,6 +261,7 @@ def _forward_closed(state: State, event: e.ForwardClosed) -> State:
     steps = {path: replace(step, due=None, event="") if is_in(path, at) else step for path, step in state.steps.items()}
     state = replace(state, scopes=put(state.scopes, at, scope), steps=steps)
     state = not_held(state, *(path for path in state.held if is_in(path, at)))
+    state = withdraw_gates(state, forward_in(at))
     state = withdraw(
         state,
         lambda handoff: is_in(handoff.step, at) and (handoff.kind in FORWARD_QUESTIONS or handoff.purpose == "find"),
@@ -361,7 +271,7 @@ def _forward_closed(state: State, event: e.ForwardClosed) -> State:
         for name, each in state.handoffs.items()
     }
     state = replace(state, handoffs=handoffs)
-    return stop_here(state) if state.stops_here else state
+    return withdraw_gates(stop_here(state), lambda name: True) if state.stops_here else state
 
 
 FORWARD_QUESTIONS = ("step", "failure", "outputs", "late", "set_aside")
@@ -420,19 +330,23 @@ _READERS: Mapping[type[e.Event], Callable[[State, Any], State]] = {
     e.Emitted: _emitted,
     e.DraftRecorded: _draft_recorded,
     e.RecordFound: _record_found,
-    e.CallIntended: _call_intended,
-    e.CallApplied: _call_applied,
-    e.CallRefused: _call_refused,
-    e.CallNotSent: _call_not_sent,
-    e.CallUnknown: _call_unknown,
-    e.CallSettled: _call_settled,
-    e.EvidenceLate: _evidence_late,
+    e.CallIntended: read_intended,
+    e.CallApplied: read_applied,
+    e.CallRefused: read_refused,
+    e.CallNotSent: read_not_sent,
+    e.CallUnknown: read_unknown,
+    e.CallSettled: read_settled,
+    e.EvidenceLate: read_evidence,
     e.TimerSet: _timer_set,
     e.TimerFired: _timer_fired,
     e.ForwardClosed: _forward_closed,
     e.CompensationBegun: _compensation_begun,
     e.CompensationSkipped: _compensation_skipped,
     e.CompensationFailed: _compensation_failed,
+    e.ApprovalRequested: read_requested,
+    e.ApprovalDecided: read_decided,
+    e.ApprovalLapsed: read_lapsed,
+    e.Escalated: read_escalated,
     e.HandedOff: read_handed_off,
     e.HandOffAcknowledged: read_acknowledged,
     e.HandOffResolved: read_resolved,

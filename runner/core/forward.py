@@ -8,6 +8,7 @@ from runner.contract import Action, Json, Purpose
 from runner.core import events as e
 from runner.core.calls import SEVERAL_CHOICES, CallPlan, first_send, next_handoff, progress
 from runner.core.commands import Command, Record
+from runner.core.gates import Consent, consent
 from runner.core.place import Place, action_input
 from runner.core.retry import READS, policy
 from runner.core.state import StepState, replace
@@ -29,7 +30,10 @@ def call_service(place: Place) -> tuple[Command, ...]:
     action = place.bundle.actions[step.action]
     if step.verb == "do" and state.mode == "draft":
         return (_draft(place, action),)
-    plan = plan_of(place)
+    allowed = consent(place) if step.covered_by and (place.path, "do", 0) not in state.calls else None
+    if allowed is not None and allowed.commands:
+        return allowed.commands
+    plan = plan_of(place, allowed=allowed)
     if step.find is not None and (place.path, "do", 0) not in state.calls:
         looking = _find_first(place, plan)
         if looking is not None:
@@ -45,8 +49,8 @@ def call_service(place: Place) -> tuple[Command, ...]:
     return (failed(place, worst.kind, summary, goes_on=goes_on),)
 
 
-def plan_of(place: Place, *, is_closed: bool = False) -> CallPlan:
-    """The step's forward call. Its input is the one of its first intent, or evaluated now."""
+def plan_of(place: Place, *, is_closed: bool = False, allowed: Consent | None = None) -> CallPlan:
+    """The step's forward call. Its input is the one of its first intent, what was approved, or evaluated now."""
     step, state, known = place.step, place.state, place.known
     action = place.bundle.actions[step.action]
     purpose: Purpose = "do" if step.verb == "do" else "read"
@@ -54,6 +58,8 @@ def plan_of(place: Place, *, is_closed: bool = False) -> CallPlan:
     names = place.names()
     if first is not None and known is not None and known.input:
         whole = known.input
+    elif allowed is not None and allowed.input is not None:
+        whole = allowed.input
     else:
         whole = action_input(place, action, step.with_, names)
     records, lock = _records(place, names) if purpose == "do" else ((), ())
@@ -62,7 +68,7 @@ def plan_of(place: Place, *, is_closed: bool = False) -> CallPlan:
         retry=policy(action, step.retry, purpose), limit=step.timeout or action.timeout,
         owner=place.owner, asks_by=_asks_by(action, step),
         find=_find_input(place, known, names), author_key=_author_key(place, names),
-        records=records, lock=lock, is_closed=is_closed,
+        records=records, lock=lock, is_closed=is_closed, gates=allowed.gates if allowed is not None else (),
     )  # fmt: skip
 
 

@@ -134,6 +134,7 @@ def without_inside(state: State, item: str) -> State:
         calls={name: call for name, call in state.calls.items() if not is_in(name[0], item)},
         undo={path: undo for path, undo in state.undo.items() if not is_in(path, item)},
         handoffs={name: each for name, each in state.handoffs.items() if not is_in(each.step, item)},
+        gates={name: each for name, each in state.gates.items() if not is_in(name, item)},
         effects={no: effect for no, effect in state.effects.items() if not is_in(effect.path, item)},
         scopes={path: each for path, each in state.scopes.items() if path != item and not is_in(path, item)},
     )

@@ -37,7 +37,8 @@ def names_in_reach(
             continue
         name = path[len(place) + 1 :] if place else path
         if step.status in ("done", "found", "refused"):
-            steps[name] = step.output
+            is_covered = bool(state.gates) and step.input and any(path in gate.covers for gate in state.gates.values())
+            steps[name] = {**step.output, "sent": step.input} if is_covered else step.output
         if step.outcome:
             outcome[name] = step.outcome
     names: dict[str, Json] = {

@@ -14,6 +14,7 @@ from runner.core.changes import (
     withdraw,
     without_timers,
 )
+from runner.core.consents import withdraw_gates
 from runner.core.listings import settle_aside
 from runner.core.paths import catcher_of
 from runner.core.state import Disposition, Failure, HandOff, State, StepState, UndoState, replace
@@ -56,7 +57,7 @@ def read_resolved(state: State, event: e.HandOffResolved) -> State:
 
 def _answer_take_over(state: State, handoff: HandOff) -> State:
     """Nothing is asked, waited for or tried any more."""
-    state = withdraw(replace(state, is_taken_over=True), lambda other: True)
+    state = withdraw_gates(withdraw(replace(state, is_taken_over=True), lambda other: True), lambda name: True)
     steps = {path: replace(step, due=None, event="") for path, step in state.steps.items()}
     state = replace(state, steps=steps)
     return without_timers(state, lambda path, purpose, call: True)

@@ -67,6 +67,7 @@ def _read(state: State, item: str, facts: Facts) -> State:
         rest,
         steps={**rest.steps, **_inside(apart.steps, item)},
         undo={**rest.undo, **_inside(apart.undo, item)},
+        gates={**rest.gates, **_inside(apart.gates, item)},
         scopes={**rest.scopes, **scopes},
         lists={**rest.lists, **_inside(apart.lists, item)},
         calls={**rest.calls, **{name: call for name, call in apart.calls.items() if is_in(name[0], item)}},

@@ -11,6 +11,7 @@ from runner.core.calls import next_handoff
 from runner.core.closing import close_item
 from runner.core.commands import Command, Record, Send
 from runner.core.forward import call_service, failed
+from runner.core.gates import approve
 from runner.core.names import names_in_reach
 from runner.core.paths import is_in, join, scope_of
 from runner.core.place import Place, pass_over
@@ -232,6 +233,7 @@ def _inputs_of(flow: Flow, given: Mapping[str, Json], zone: str) -> Mapping[str,
 Decide = Callable[[Place], tuple[Command, ...]]
 
 _VERBS: Mapping[str, Decide] = {
+    "approve": approve,
     "read": call_service,
     "do": call_service,
     "wait": wait,

@@ -242,6 +242,61 @@ class Held:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Covered:
+    """One step that an approval covers, as it was shown. `hashes` are those of its parts, one where it is one call;
+    `item` is the digest of the list's item it is for, or empty.
+    """
+
+    action: str
+    input: Mapping[str, Json]
+    hashes: tuple[str, ...]
+    item: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Yes:
+    """One person's yes."""
+
+    by: str
+    at: int
+    comment: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """An approval that was asked for. Decided when `needs` people have said yes, or one no; `late` when nobody did.
+
+    `until` is when a yes ends for steps that have not begun; `used` are those that have. `edited`: what is sent is not
+    what the flow made.
+    """
+
+    round: int
+    covers: Mapping[str, Covered]
+    hash: str
+    due: int
+    asked: tuple[str, ...]
+    by: tuple[str, ...] = ()
+    needs: int = 1
+    remind: int = 0
+    half: int = 0
+    good_for: int = 0
+    opened_at: int = 0
+    opened_seq: int = 0
+    status: Literal["open", "yes", "no", "late", "lapsed", "withdrawn"] = "open"
+    yes: tuple[Yes, ...] = ()
+    no_by: str = ""
+    comment: str = ""
+    until: int = 0
+    left_out: frozenset[str] = frozenset()
+    used: frozenset[str] = frozenset()
+
+    @property
+    def wakes_at(self) -> int:
+        """When something happens to it by itself."""
+        return min(at for at in (self.remind, self.half, self.due) if at)
+
+
+@dataclass(frozen=True, kw_only=True)
 class State:
     """Everything a run's log says, as far as the next decision needs it.
 
@@ -268,6 +323,7 @@ class State:
     handoffs: Mapping[str, HandOff] = field(default_factory=dict)
     effects: Mapping[int, Effect] = field(default_factory=dict)
     lists: Mapping[str, Listing] = field(default_factory=dict)
+    gates: Mapping[str, Gate] = field(default_factory=dict)
     asked: int = 0
     accepted: int = 0
     next_start: int = 1

@@ -26,7 +26,8 @@ def standing_of(state: State) -> Standing:
     status = _status(state, has_timer=bool(dues))
     at_step, waiting_for = _waits(state, dues, status)
     questions = state.open_handoffs
-    needs = questions[0].owner if questions and not state.has_ended else ""
+    asked = [*(one.owner for one in questions), *(one.by[0] for one in state.gates.values() if one.status == "open")]
+    needs = asked[0] if asked and not state.has_ended else ""
     return Standing(
         status=status, phase="compensating" if state.root.closed else "forward",
         wake_at=None if state.has_ended else wake_at, waiting_for=waiting_for, at_step=at_step, needs=needs,
@@ -45,7 +46,7 @@ def _status(state: State, *, has_timer: bool) -> str:
         return "needs_person"
     if state.root.closed:
         return "compensating"
-    if has_timer or state.held:
+    if has_timer or state.held or any(step.event for step in state.steps.values()):
         return "waiting"
     return "running" if state.seq > 1 else "queued"
 
@@ -65,6 +66,9 @@ def _dues(state: State) -> dict[str, int]:
     for (path, _, _), call in state.calls.items():
         if call.due is not None and _is_live(call):
             found[path] = min(call.due, found.get(path, call.due))
+    for name, gate in state.gates.items():
+        if gate.status == "open":
+            found[name.partition(":")[0]] = gate.wakes_at
     return found
 
 
@@ -80,7 +84,13 @@ def _waits(state: State, dues: dict[str, int], status: str) -> tuple[str, str]:
         return state.open_handoffs[0].step, state.open_handoffs[0].summary
     for path, held in state.held.items():
         return path, waits_for(held)
+    for name, gate in state.gates.items():
+        if gate.status == "open":
+            return name.partition(":")[0], f"an approval by {' or '.join(gate.by)}"
+    for path, step in state.steps.items():
+        if step.event:
+            return path, step.event
     if dues:
-        step = min(dues, key=lambda path: dues[path])
-        return step, "a timer"
+        at = min(dues, key=lambda path: dues[path])
+        return at, "a timer"
     return "", ""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace as replace_plan
 
+from runner.clock import iso
 from runner.contract import Action, Json
 from runner.core import events as e
 from runner.core.calls import CallPlan, next_handoff, progress
 from runner.core.changes import part_outputs
 from runner.core.commands import Command, Record
+from runner.core.consents import UNDO
+from runner.core.gates import ask_undo, lapse, tick, why_not
 from runner.core.names import names_in_reach
 from runner.core.paths import failure_at
 from runner.core.place import Place, action_input
@@ -62,12 +66,35 @@ def undo(place: Place, *, is_closed: bool = False) -> tuple[Command, ...]:
         summary = "It was found after our attempt and may not be ours, so it is not cancelled by itself."
         return (hand_over(place, "compensation", summary, COMPENSATION_CHOICES),)
     plan = _undo_plan(place, words, is_closed=is_closed)
+    if words.approve_by and (path, "undo", 0) not in state.calls and not is_closed:
+        asking, plan = _approved(place, plan, words.approve_by)
+        if asking is not None:
+            return asking
     done = progress(state, plan, now)
     if done.is_moving or not done.ended:
         return done.commands
     worst = next(iter(done.ended.values()))
     summary = worst.summary or "It gave up."
     return (Record(event=e.CompensationFailed(at=now, step=path, kind=worst.kind, summary=summary)),)
+
+
+def _approved(place: Place, plan: CallPlan, by: tuple[str, ...]) -> tuple[tuple[Command, ...] | None, CallPlan]:
+    """What the approval of a compensation asks for first, else the plan with what was approved. Silence or a no: the
+    effect stands.
+    """
+    name = place.path + UNDO
+    gate = place.state.gates.get(name)
+    if gate is None or gate.status == "lapsed":
+        return (ask_undo(place, gate, plan.action_name, plan.input, by),), plan
+    if gate.status == "open":
+        return tick(place, name, gate), plan
+    if gate.status != "yes":
+        skipped = e.CompensationSkipped(at=place.now, step=place.path, reason=why_not(gate), by=gate.no_by or "nobody")
+        return (Record(event=skipped),), plan
+    if place.now >= gate.until:
+        return (lapse(place, name, gate, f"it was good until {iso(gate.until)}"),), plan
+    covered = gate.covers[place.path]
+    return None, replace_plan(plan, input=covered.input, gates=((name, covered.hashes),))
 
 
 def _is_adopted(state: State, path: str) -> bool:

@@ -12,6 +12,8 @@ from runner.core.decide import fail_request, settle
 from runner.core.fold import fold
 from runner.core.state import Disposition, Effect, Held, State
 from runner.core.status import standing_of
+from runner.engine.asking import ask, why_lapsed
+from runner.engine.driven import OPEN_DESK, Desk
 from runner.engine.limits import Asker, Limits, Want
 from runner.errors import EvaluationError, RequestError, SettingsError
 from runner.language.bundle import Bundle
@@ -61,7 +63,7 @@ class _Eyes:
 def advance(
     bundle: Bundle, state: State, *, now: int, fence: int, connect: Connect,
     reported: tuple[e.Event, ...] = (), slots: int = 64, kept: Mapping[str, RecordIsHeld] | None = None,
-    admit: Admit | None = None,
+    admit: Admit | None = None, desk: Desk = OPEN_DESK,
 ) -> Turn:  # fmt: skip
     """Folds what is reported, decides until nothing is left to record, prepares at most `slots` calls.
 
@@ -82,10 +84,16 @@ def advance(
         waiting = [(send, why) for send in sends if (why := _why_kept(send, kept or {})) is not None]
         going = tuple(send for send in sends if not waiting or _why_kept(send, kept or {}) is None)[:slots]
         going = going if admit is None else admit(state, going)
+        asked = [ask(bundle, state, wanted, connect, desk) for wanted in settled.asks]
+        for event in asked:
+            state = fold(state, event)
+        events.extend(asked)
+        if asked:
+            continue
         intents: list[e.CallIntended] = []
         failed = next((_deadlocked(send, why, now) for send, why in waiting if why.circle), None)
         for send in going if failed is None else ():
-            made = _intend(bundle, state, send, now=now, fence=fence, connect=connect)
+            made = _intend(bundle, state, send, now=now, fence=fence, connect=connect, desk=desk)
             if not isinstance(made, e.CallIntended):
                 failed = made
                 break
@@ -146,9 +154,11 @@ def admit_within(limits: Limits) -> Admit:
     return admit
 
 
-def _intend(bundle: Bundle, state: State, send: Send, *, now: int, fence: int, connect: Connect) -> e.Event:
+def _intend(bundle: Bundle, state: State, send: Send, *, now: int, fence: int, connect: Connect, desk: Desk) -> e.Event:
     connection, _, action = send.action.partition(".")
     try:
+        if send.gates and (lapsed := why_lapsed(bundle, state, send, now, connect, desk)) is not None:
+            return lapsed
         if send.frozen is not None:
             request = Request(body=send.frozen, hash=send.frozen_hash)
         else:

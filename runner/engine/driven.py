@@ -23,6 +23,33 @@ class Outside(Protocol):
         """The connector of a connection, as this bundle pins it. Raises SettingsError."""
 
 
+class Desk(Protocol):
+    """Who may approve, and where a connection leads: what no bundle pins."""
+
+    def entitled(self, bundle: Bundle, state: State, by: tuple[str, ...], now: int) -> tuple[str, ...]:
+        """The people behind these names who may approve in this run (`person:aya`): whoever started it is not among
+        them, except in a draft."""
+
+    def leads_to(self, bundle: Bundle, connection: str) -> str:
+        """Where a connection leads and by which secrets, by their names: what must not change after an approval.
+        Raises SettingsError."""
+
+
+class OpenDesk:
+    """Takes names as they are: for drills and laws."""
+
+    def entitled(self, bundle: Bundle, state: State, by: tuple[str, ...], now: int) -> tuple[str, ...]:
+        """Everybody who is named."""
+        return by
+
+    def leads_to(self, bundle: Bundle, connection: str) -> str:
+        """Itself."""
+        return connection
+
+
+OPEN_DESK = OpenDesk()
+
+
 @dataclass(kw_only=True, slots=True)
 class Driven:
     """A run that is driven.

@@ -21,7 +21,7 @@ from runner.core.recall import recall
 from runner.core.state import State
 from runner.engine.advance import Turn, admit_within, advance, append_of, columns_of, frozen_request
 from runner.engine.alarm import SWEEP, Alarm
-from runner.engine.driven import Driven, Outside
+from runner.engine.driven import OPEN_DESK, Desk, Driven, Outside
 from runner.engine.limits import Begun, Limits
 from runner.engine.past import StoredItems, read_state
 from runner.engine.perform import LATEST_START, late_evidence, not_begun, outcome_event, perform, taken_over
@@ -54,9 +54,12 @@ Observer = Callable[[str, Sequence[e.Event], State], None]
 class Embedded:
     """Drives runs on one store. `workers` bounds how many runs are driven at once, and so the calls in flight."""
 
-    def __init__(self, store: Store, outside: Outside, clock: Clock, *, workers: int = 64) -> None:
+    def __init__(
+        self, store: Store, outside: Outside, clock: Clock, *, workers: int = 64, desk: Desk = OPEN_DESK
+    ) -> None:  # fmt: skip
         self._store = store
         self._outside = outside
+        self._desk = desk
         self._clock = clock
         self._fence = store.fence()
         self._workers = workers
@@ -270,7 +273,7 @@ class Embedded:
             driven.bundle, driven.state, now=self._now(driven.state), fence=self._fence, reported=reported,
             connect=lambda name: self._outside.connector(driven.bundle, name), kept=kept,
             slots=0 if self._is_stopping else self._workers,
-            admit=None if self.limits.is_idle else admit_within(self.limits),
+            admit=None if self.limits.is_idle else admit_within(self.limits), desk=self._desk,
         )  # fmt: skip
 
     def _follow(self, driven: Driven, turn: Turn) -> NewRun | None:

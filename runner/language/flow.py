@@ -150,6 +150,8 @@ class Step:
     within: Duration | None = None
     if_late: Literal["fail", "continue", "hand_off"] = "fail"
     approval: Approval | None = None
+    covered_by: tuple[str, ...] = ()
+    """The approve steps that cover it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -193,14 +195,14 @@ class Flow:
 
     def every_step(self) -> Iterator[Step]:
         """All steps, nested ones included, in the order they are written."""
-        yield from _walk(self.steps)
+        yield from every_step(self.steps)
 
     def branch_names(self) -> dict[str, str]:
         """For each step inside a parallel: the name of its branch, an inner one's behind a slash."""
         found: dict[str, str] = {}
         for parallel in self.every_step():
             for branch in parallel.branches if parallel.verb == "parallel" else ():
-                for step in _walk(branch.steps):
+                for step in every_step(branch.steps):
                     found[step.id] = f"{found[step.id]}/{branch.name}" if step.id in found else branch.name
         return found
 
@@ -209,13 +211,14 @@ class Flow:
         found: dict[str, dict[str, int]] = {}
         for parallel in self.every_step():
             for number, branch in enumerate(parallel.branches if parallel.compensate_at_once else ()):
-                for step in _walk(branch.steps):
+                for step in every_step(branch.steps):
                     found.setdefault(step.id, {})[parallel.id] = number
         return found
 
 
-def _walk(steps: tuple[Step, ...]) -> Iterator[Step]:
+def every_step(steps: tuple[Step, ...]) -> Iterator[Step]:
+    """These steps and those inside them, in the order they are written."""
     for step in steps:
         yield step
         for branch in step.branches:
-            yield from _walk(branch.steps)
+            yield from every_step(branch.steps)

@@ -23,6 +23,7 @@ from runner.language.flow import (
     Step,
     Verb,
     Word,
+    every_step,
 )
 from runner.language.model import FORMS, STEP_MODELS, FlowModel
 from runner.language.schema_files import fields_of, read_schema
@@ -30,7 +31,7 @@ from runner.language.source import Path, ReadFile, Source, no_file, read
 
 FORM_WORDS.update(steps=tuple(STEP_MODELS), compensate=tuple(COMPENSATION_MODELS), trigger=tuple(TRIGGER_MODELS))
 
-NOT_YET: tuple[str, ...] = ("approve", "approve_by")
+NOT_YET: tuple[str, ...] = ()
 """Words that parse and do not run yet."""
 
 STEP_VERBS: tuple[Verb, ...] = get_args(Verb)
@@ -175,12 +176,32 @@ def _flow(model: Any, data: Mapping[str, Json], source: Source) -> Flow:
         record=record,
         one_at_a_time=bool(getattr(model.record, "one_at_a_time", None)),
         trigger=tuple({"manual": True} if isinstance(one, str) else dict(one) for one in several),
-        steps=_steps(model.steps, ("steps",), source),
+        steps=_gated(_steps(model.steps, ("steps",), source)),
         on_failure=_on_failure(on_failure)
         if isinstance(on_failure, OnFailureModel)
         else OnFailure(do=on_failure or "compensate"),
         keep=_duration(model.keep),
         **given(model, "mode", "run_key", "inputs", "outputs"),
+    )
+
+
+def _gated(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """The steps, each with the approve steps that cover it."""
+    gates: dict[str, tuple[str, ...]] = {}
+    for step in every_step(steps):
+        for name in step.approval.covers if step.approval is not None else ():
+            gates[name] = (*gates.get(name, ()), step.id)
+    return _with_gates(steps, gates) if gates else steps
+
+
+def _with_gates(steps: tuple[Step, ...], gates: Mapping[str, tuple[str, ...]]) -> tuple[Step, ...]:
+    return tuple(
+        replace(
+            step,
+            covered_by=gates.get(step.id, ()),
+            branches=tuple(replace(branch, steps=_with_gates(branch.steps, gates)) for branch in step.branches),
+        )
+        for step in steps
     )
 
 

@@ -64,6 +64,9 @@ class Scripted:
     def connect(self, connection: str) -> Any:
         return self
 
+    def origin(self) -> str:
+        return "https://svc.example.test"
+
     def prepare(self, action: str, input: Mapping[str, Json], *, key: str, purpose: str) -> Request:
         if action == "unbuildable" or input.get("to") == "bad":
             raise CANNOT

@@ -214,6 +214,9 @@ class _Connector:
         self.outside = outside
         self.connection = connection
 
+    def origin(self) -> str:
+        return f"https://{self.connection}.example.test"
+
     def prepare(self, action: str, input: Mapping[str, Json], *, key: str, purpose: str) -> Request:
         is_bad = action == "unbuildable" or (action == "picky" and input.get("to") == "bad")
         if is_bad or self.outside.rng.random() * 100 < self.outside.faults.unbuildable:

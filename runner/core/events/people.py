@@ -12,17 +12,34 @@ from runner.core.events.kinds import Event
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ApprovalRequested(Event):
+    """People are asked. `approval` is the path of the approve step, or that of a step with `:undo` behind it for its
+    compensation. `asked` are people (`person:aya`), `by` the names as the flow writes them.
+
+    `shown` has `question`, `shows` (path -> value) and `steps`: for each path in `covers` its `action`, `input`,
+    `requests` (as they will be sent, without our key), `to` (where they go) and `hashes`; `item` is its item's digest.
+    `hash` is that of all of them. Times are ms since the epoch; `remind` and `half` are 0 where nothing happens then.
+    """
+
     approval: str
     round: int = 1
     covers: tuple[str, ...] = ()
     hash: str = ""
     due: int = 0
     asked: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
+    needs: int = 1
+    remind: int = 0
+    half: int = 0
+    good_for: int = 0
     shown: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ApprovalDecided(Event):
+    """One person's `answer`, yes or no, to what had this `hash`. `edited` maps the path of a covered step to what it
+    sends now: `input` and `hashes`; `left_out` are covered steps of items that are not to be done.
+    """
+
     kind_of_fact: ClassVar[str] = "report"
     approval: str
     round: int
@@ -41,6 +58,8 @@ class ApprovalDecided(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ApprovalLapsed(Event):
+    """A yes is no longer good: it was not used in time, or something changed. It is asked again."""
+
     approval: str
     round: int
     why: str

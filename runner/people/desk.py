@@ -1,0 +1,63 @@
+"""Who may approve in a run, and where a connection leads, as the project's files say today."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from runner.contract import canonical
+from runner.core.state import State
+from runner.errors import SettingsError
+from runner.language.bundle import Bundle
+from runner.language.people import Person
+from runner.language.project import Project
+
+MANAGER = "manager_of:starter"
+
+
+class ProjectDesk:
+    """Asks the project as it is at that moment."""
+
+    def __init__(self, project: Callable[[], Project]) -> None:
+        self._project = project
+
+    def entitled(self, bundle: Bundle, state: State, by: tuple[str, ...], now: int) -> tuple[str, ...]:
+        """See `engine.driven.Desk`. Whoever stands in for somebody who is away may approve too."""
+        if state.mode == "draft":
+            return (state.starter,)
+        found = dict.fromkeys(person for name in by for person in self._behind(state, name, now, bundle.zone))
+        addresses = _typed_addresses(bundle, state)
+        return tuple(
+            f"person:{person.id}"
+            for person in found
+            if f"person:{person.id}" != state.starter and person.mail.casefold() not in addresses
+        )
+
+    def leads_to(self, bundle: Bundle, connection: str) -> str:
+        """See `engine.driven.Desk`."""
+        line = self._project().connections.by_name.get(connection)
+        if line is None:
+            raise SettingsError(f'connections.yaml has no usable line "{connection}", and this run needs it')
+        return canonical(line.settings).decode()
+
+    def _behind(self, state: State, name: str, now: int, zone: str) -> Iterator[Person]:
+        people = self._project().people
+        if name == MANAGER:
+            starter = people.people.get(state.starter.partition(":")[2])
+            name = f"person:{starter.manager}" if starter is not None and starter.manager else ""
+        today = datetime.fromtimestamp(now / 1000, tz=UTC).astimezone(ZoneInfo(zone)).date().isoformat()
+        for person in people.resolve(name):
+            yield person
+            for away in people.away:
+                if away.who == person.id and away.first <= today <= away.last:
+                    yield from people.resolve(f"person:{away.instead}")
+
+
+def _typed_addresses(bundle: Bundle, state: State) -> frozenset[str]:
+    """Addresses that were typed into a form that nobody signed in to: any of them may be the starter's."""
+    if not state.trigger.get("form") or state.trigger.get("by"):
+        return frozenset()
+    kinds = bundle.flow.inputs.items()
+    typed = (state.inputs.get(name) for name, kind in kinds if "email" in str(kind))
+    return frozenset(str(address).casefold() for address in typed if address)
