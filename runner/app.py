@@ -13,15 +13,14 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from runner.clock import MachineClock
 from runner.contract import Json
 from runner.core import events as e
 from runner.core.state import State
+from runner.driver import Door, Driver
 from runner.engine.embedded import Embedded, Observer
 from runner.engine.handover import Listener, Tell, ask
 from runner.engine.past import read_state
@@ -30,7 +29,9 @@ from runner.errors import EngineBusy, NotPossible, StoreError
 from runner.far import PATIENCE, FarDriver
 from runner.language.bundle import Bundle, restore
 from runner.language.project import Project
+from runner.orders import REQUESTS
 from runner.outside import ProjectOutside, bounds_of
+from runner.people.approvals import Decision, decide
 from runner.people.cleanup import start_clean_up
 from runner.people.desk import ProjectDesk
 from runner.people.erasing import Erasing, erase
@@ -54,50 +55,6 @@ LONGEST_CALL = 60.0
 AFTER_RESTORE = "The database was put back from a copy: what this run did since is not in its log."
 SWITCH_INTERVAL = 0.002
 """Seconds after which a busy event loop hands the interpreter to the log's writer, instead of the usual 5 ms."""
-
-
-class Driver(Protocol):
-    """Whoever writes for this command: this process, or the one that holds the engine."""
-
-    async def start(self, flow: str, wish: Wish) -> Started:
-        """Starts a run of a flow (id or path), or joins one. Raises InvalidFlow, InputsInvalid, RunKeyConflict."""
-
-    async def pin(self, flow: str) -> str:
-        """Keeps a flow (id or path) as it is now, to be started often. Answers its digest. Raises InvalidFlow."""
-
-    async def start_pinned(self, digest: str, wish: Wish) -> Started:
-        """Starts a run of a flow that was pinned, or joins one. Raises InputsInvalid, RunKeyConflict."""
-
-    async def act(self, run: str, order: Order) -> RunView:
-        """Does what a person ordered, and answers once the engine has decided about it. Raises NotPossible."""
-
-    async def erase(self, wish: Erasing) -> Mapping[str, Json]:
-        """Erases what is known about a record; see `erasing.erase`. Raises NotPossible."""
-
-    async def prune(self, by: str) -> Pruned:
-        """Removes ended runs whose time is over."""
-
-    async def follow(self, run: str, on_turn: Callable[[], None], patience: int = PATIENCE) -> RunView:
-        """Follows a run until it ends, waits for a person or another run, or for a timer further than `patience` ms.
-
-        `on_turn` is called after each turn; what is new stands in the log.
-        """
-
-    async def hold(self, hold: Hold) -> None:
-        """Holds or releases a connection or a flow; nothing new is intended at what is held. Raises NotPossible."""
-
-    async def admit(self, row: Access) -> None:
-        """Keeps a new password, link, session or token."""
-
-
-class Door(Protocol):
-    """What `serve` opens beside the engine."""
-
-    def bind(self) -> None:
-        """Takes its place before the engine begins. Raises NotPossible where it is taken."""
-
-    def serving(self, driver: OwnDriver) -> AbstractAsyncContextManager[None]:
-        """Open as long as it is held."""
 
 
 class Amends(Reading):
@@ -328,6 +285,14 @@ class OwnDriver:
             await self.engine.rest(run)
         return self.store.run(run)
 
+    async def decide(self, run: str, decision: Decision) -> RunView:
+        """Records a decision, if it still counts where the run stands then."""
+        self._look_again()
+        await decide(self.store, self._outside, self.desk, self.store.run(run).run, decision, self._clock.now)
+        self.engine.wake(run)
+        await self.engine.rest(run)
+        return self.store.run(run)
+
     async def erase(self, wish: Erasing) -> Mapping[str, Json]:
         return await erase(self.store, wish, self._clock.now(), self.engine.wake)
 
@@ -408,37 +373,12 @@ class OwnDriver:
     async def _serve(self, request: Mapping[str, Json], tell: Tell) -> Mapping[str, Json]:
         """One request of another process."""
         word = request["order"]
-        if word == "hello":
-            return {}
-        if word == "start":
-            started = await self.start(request["flow"], Wish(**request["wish"]))
-            return asdict(replace(started, end=None))
-        if word == "pin":
-            return {"digest": await self.pin(request["flow"])}
-        if word == "start_pinned":
-            started = await self.start_pinned(request["digest"], Wish(**request["wish"]))
-            return asdict(replace(started, end=None))
-        if word == "act":
-            view = await self.act(request["run"], Order(**request["what"]))
-            return {"run": view.run}
-        if word == "erase":
-            return await self.erase(Erasing(**request["wish"]))
-        if word == "prune":
-            return asdict(await self.prune(request["by"]))
-        if word == "follow":
-            return {"run": (await self._follow_for(request["run"], request["patience"], tell)).run}
-        if word == "hold":
-            await self.hold(Hold(**request["hold"]))
-            return {}
-        if word == "limits":
-            limits = self.engine.limits
-            return {"usage": limits.usage(), "place": limits.place(request.get("run", ""))}
-        if word == "admit":
-            await self.admit(Access(**request["row"]))
-            return {}
-        raise NotPossible(f'the engine does not know the order "{word}"')
+        answer = REQUESTS.get(word)
+        if answer is None:
+            raise NotPossible(f'the engine does not know the order "{word}"')
+        return await answer(self, request, tell)
 
-    async def _follow_for(self, run: str, patience: int, tell: Tell) -> RunView:
+    async def follow_for(self, run: str, patience: int, tell: Tell) -> RunView:
         """Follows a run for another process and tells it of each turn."""
         changed = asyncio.Event()
         following = asyncio.create_task(self.follow(run, changed.set, patience))

@@ -11,6 +11,7 @@ from runner.contract import Json
 from runner.engine.handover import ask
 from runner.engine.starting import Wish
 from runner.errors import EngineBusy
+from runner.people.approvals import Decision
 from runner.people.erasing import Erasing
 from runner.people.holds import Hold
 from runner.people.operations import Order
@@ -59,6 +60,11 @@ class FarDriver:
         """Has an order carried out."""
         answer = await ask(self._socket, {"order": "act", "run": run, "what": asdict(order)})
         return self._project.store.run(answer["run"])
+
+    async def decide(self, run: str, decision: Decision) -> RunView:
+        """Has a decision recorded."""
+        answer = await ask(self._socket, {"order": "decide", "run": run, "what": asdict(decision)})
+        return self._project.store.run(str(answer["run"]))
 
     async def erase(self, wish: Erasing) -> Mapping[str, Json]:
         """Has it erased."""

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from runner.app import Driver
 from runner.backfill.items import Item, Items, Standing
+from runner.driver import Driver
 from runner.errors import RunKeyConflict
 
 SOON = 60_000

@@ -13,7 +13,7 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
-from runner.app import Amends, Driver
+from runner.app import Amends
 from runner.backfill.columns import Columns
 from runner.backfill.files import Told, open_table
 from runner.backfill.going import Going, Kind, Tally
@@ -21,6 +21,7 @@ from runner.backfill.items import Choice, Item, Items, Standing
 from runner.backfill.report import Report
 from runner.cli import FAILED, OK, WRONG, page, place, run, watching
 from runner.cli.place import AsJson, By
+from runner.driver import Driver
 from runner.errors import NotPossible
 from runner.language.bundle import Bundle
 from runner.telling import sent, times, words

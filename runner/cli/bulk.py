@@ -12,9 +12,10 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-from runner.app import Amends, Driver
+from runner.app import Amends
 from runner.cli import FAILED, OK, page, place, watching
 from runner.contract import Json
+from runner.driver import Driver
 from runner.engine.past import read_state
 from runner.errors import AlreadySo, AmendsError, EngineBusy, NotFound, NotPossible
 from runner.language.bundle import Bundle, restore

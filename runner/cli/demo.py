@@ -10,10 +10,11 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from runner.app import Amends, Driver
+from runner.app import Amends
 from runner.cli import FAILED, page, place, timeline, watching
 from runner.demo import STORIES, Servers, Story, make_project, prove, start_servers
 from runner.demo.stories import FLOW
+from runner.driver import Driver
 from runner.engine.starting import Wish
 from runner.errors import NotPossible
 from runner.store.facts import RunView

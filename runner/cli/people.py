@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
-from runner.app import Amends, Driver
+from runner.app import Amends
 from runner.cli import page, place, watching
 from runner.clock import shown
+from runner.driver import Driver
 from runner.errors import NotFound, NotPossible
 from runner.language.nearest import did_you_mean
 from runner.language.people import ME

@@ -14,8 +14,9 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from runner.app import Amends, Driver, OwnDriver
+from runner.app import Amends, OwnDriver
 from runner.cli import DEFECT, OK, page, place, timeline
+from runner.driver import Driver
 from runner.engine.embedded import GRACE
 from runner.errors import AlreadySo, NotFound, NotPossible
 from runner.language.nearest import did_you_mean

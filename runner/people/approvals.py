@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from runner.contract import Json
@@ -12,9 +13,11 @@ from runner.core.calls import parted
 from runner.core.consents import UNDO
 from runner.core.state import Gate, State
 from runner.engine.asking import Connect, hashes_of
-from runner.engine.driven import Desk
-from runner.errors import AlreadySo, EvaluationError, NotPossible, RequestError, SettingsError
+from runner.engine.driven import Desk, Outside
+from runner.engine.past import read_state
+from runner.errors import AlreadySo, EvaluationError, NotPossible, RequestError, SequenceConflict, SettingsError
 from runner.language.bundle import Bundle
+from runner.store.facts import AlreadyReported, Store
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,6 +35,25 @@ class Decision:
     comment: str = ""
     edits: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
+
+
+async def decide(
+    store: Store, outside: Outside, desk: Desk, run: str, decision: Decision, clock: Callable[[], int]
+) -> None:
+    """Records a decision where the run stands as it was looked at; else it is looked at again. Raises NotPossible."""
+    while True:
+        state, end = read_state(store, run)
+        bundle = outside.bundle(state.bundle)
+        now = max(clock(), state.at)
+        connect = partial(outside.connector, bundle)
+        report = report_for(bundle, state, decision, now, connect, desk)
+        try:
+            await store.report(run, report, end.seq)
+        except AlreadyReported:
+            raise AlreadySo("you have decided this already") from None
+        except SequenceConflict:
+            continue
+        return
 
 
 def gate_of(state: State, name: str) -> Gate:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from connectors import email, http, quarantine, records
 from connectors.declarative import DECLARATIVE
-from runner.app import Amends, Driver
+from runner.app import Amends
 from runner.contract import Json
+from runner.driver import Driver
 from runner.engine.starting import Wish
 from runner.language.connections import Kinds
 from runner.language.project import Project

@@ -1,0 +1,89 @@
+"""What another process may ask of the one that holds the engine: each request by its word."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, replace
+from typing import Protocol
+
+from runner.contract import Json
+from runner.driver import Driver
+from runner.engine.embedded import Embedded
+from runner.engine.handover import Tell
+from runner.engine.starting import Wish
+from runner.people.approvals import Decision
+from runner.people.erasing import Erasing
+from runner.people.holds import Hold
+from runner.people.operations import Order
+from runner.store.access import Access
+from runner.store.facts import RunView
+
+
+class Engaged(Driver, Protocol):
+    """The driver that has the engine."""
+
+    engine: Embedded
+
+    async def follow_for(self, run: str, patience: int, tell: Tell) -> RunView:
+        """Follows a run for another process and tells it of each turn."""
+
+
+Request = Mapping[str, Json]
+
+
+async def _hello(driver: Engaged, request: Request, tell: Tell) -> Request:
+    return {}
+
+
+async def _start(driver: Engaged, request: Request, tell: Tell) -> Request:
+    return asdict(replace(await driver.start(request["flow"], Wish(**request["wish"])), end=None))
+
+
+async def _pin(driver: Engaged, request: Request, tell: Tell) -> Request:
+    return {"digest": await driver.pin(request["flow"])}
+
+
+async def _start_pinned(driver: Engaged, request: Request, tell: Tell) -> Request:
+    return asdict(replace(await driver.start_pinned(request["digest"], Wish(**request["wish"])), end=None))
+
+
+async def _act(driver: Engaged, request: Request, tell: Tell) -> Request:
+    return {"run": (await driver.act(request["run"], Order(**request["what"]))).run}
+
+
+async def _decide(driver: Engaged, request: Request, tell: Tell) -> Request:
+    return {"run": (await driver.decide(request["run"], Decision(**request["what"]))).run}
+
+
+async def _erase(driver: Engaged, request: Request, tell: Tell) -> Request:
+    return await driver.erase(Erasing(**request["wish"]))
+
+
+async def _prune(driver: Engaged, request: Request, tell: Tell) -> Request:
+    return asdict(await driver.prune(request["by"]))
+
+
+async def _follow(driver: Engaged, request: Request, tell: Tell) -> Request:
+    return {"run": (await driver.follow_for(request["run"], request["patience"], tell)).run}
+
+
+async def _hold(driver: Engaged, request: Request, tell: Tell) -> Request:
+    await driver.hold(Hold(**request["hold"]))
+    return {}
+
+
+async def _limits(driver: Engaged, request: Request, tell: Tell) -> Request:
+    limits = driver.engine.limits
+    return {"usage": limits.usage(), "place": limits.place(request.get("run", ""))}
+
+
+async def _admit(driver: Engaged, request: Request, tell: Tell) -> Request:
+    await driver.admit(Access(**request["row"]))
+    return {}
+
+
+REQUESTS: Mapping[str, Callable[[Engaged, Request, Tell], Awaitable[Request]]] = {
+    "hello": _hello, "start": _start, "pin": _pin, "start_pinned": _start_pinned, "act": _act, "decide": _decide,
+    "erase": _erase, "prune": _prune, "follow": _follow, "hold": _hold, "limits": _limits, "admit": _admit,
+}  # fmt: skip
+"""What another process may ask for."""
