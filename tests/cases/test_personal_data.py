@@ -15,6 +15,7 @@ from runner.core.events import PersonalDataErased
 from runner.errors import NotPossible
 from runner.people.erasing import Erasing, what_is_held
 from runner.store.erase import find
+from runner.store.evidence import pack
 from runner.store.personal import HIDDEN
 from runner.store.sql import SqlStore
 from tests.cases.ground import Engine, Ground, connector, first, flow, opened, until
@@ -326,3 +327,51 @@ async def test_a_run_key_that_is_personal_is_forgotten(tmp_path: Path) -> None:
         await erased(engine, with_records=True)
         assert traces(ground.folder) == []
         assert await engine.start("sign", "", **GIVEN) != run, "nobody can know any more that she was here before"
+
+
+async def test_a_called_flow_and_an_event_that_nobody_took_are_erased_too(tmp_path: Path) -> None:
+    inner = flow(
+        "inner",
+        """  - id: note
+    do: shop.log
+    with: { note: "${{ inputs.who }} signed" }
+    compensate: { none: It only counts. }
+""",
+        inputs="{ who: { text: null, personal: true } }",
+    )
+    outer = flow(
+        "outer",
+        """  - { id: log, call: inner, with: { who: "${{ inputs.full }}" } }
+  - { id: said, emit: signed, with: { who: "${{ inputs.full }}" } }
+""",
+        inputs="{ customer: text, full: text }", record="customer/${{ inputs.customer }}",
+    )  # fmt: skip
+    async with opened(tmp_path, inner, outer) as ground, ground.engine() as engine:
+        run = (await engine.run("outer", "k1", customer="C-17", full=NAME)).run
+        assert engine.store.run(run).status == "succeeded"
+        with engine.store._read() as connection:
+            kept = connection.exec_driver_sql("SELECT data FROM kept_events").scalars().all()
+        assert [NAME in data for data in kept] == [True]
+        personal = engine.store.personal(run)
+        assert personal is not None
+        assert NAME in personal.values, "the called flow's own marks count"
+        assert NAME not in shown(engine.store, run)
+        await engine.driver.erase(Erasing(record="customer/C-17", by="person:tom"))
+        assert traces(ground.folder) == []
+        assert engine.store.verify() == []
+
+
+async def test_a_pack_holds_no_secret(tmp_path: Path) -> None:
+    secret = "hunter2-and-much-more"
+    text = connector(auth="auth: { bearer: token }\n", more=WHO)
+    async with opened(tmp_path, SIGN, text=text) as ground:
+        spoken(ground)
+        ground.connect("token: { secret: SHOP_TOKEN }")
+        (ground.folder / ".env").write_text(f"SHOP_TOKEN={secret}\n", encoding="utf-8")
+        ground.shop.script("POST /charge", refused(message=f"the token {secret} may not"))
+        async with ground.engine() as engine:
+            run = (await engine.run("sign", "k1", **GIVEN)).run
+            told = pack(engine.store, run)
+        assert secret in repr(ground.shop.requests)
+        assert b"SHOP_TOKEN" in told
+        assert [form for form in (secret.encode(), base64.b64encode(secret.encode())) if form in told] == []
