@@ -72,6 +72,14 @@ class Progress:
     """A call is open, a timer runs, or commands are due: the step has not come to its end."""
 
 
+def is_out(state: State, path: str, purpose: Purpose) -> bool:
+    """Every part of a step's call is on its way: nothing is to be done about it."""
+    first = state.calls.get((path, purpose, 0))
+    return first is not None and all(
+        (call := state.calls.get((path, purpose, part))) is not None and call.is_open for part in range(first.parts)
+    )
+
+
 def progress(state: State, plan: CallPlan, now: int) -> Progress:
     """What to do about all parts of a call: one fact, which may change what follows, or else every call that is due."""
     records: list[Command] = []

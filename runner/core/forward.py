@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from runner.contract import Action, Json, Purpose
 from runner.core import events as e
-from runner.core.calls import SEVERAL_CHOICES, CallPlan, first_send, next_handoff, progress
+from runner.core.calls import SEVERAL_CHOICES, CallPlan, first_send, is_out, next_handoff, progress
 from runner.core.commands import Command, Record
 from runner.core.gates import Consent, consent
 from runner.core.place import Place, action_input
@@ -27,6 +27,8 @@ def call_service(place: Place) -> tuple[Command, ...]:
     step, state, known = place.step, place.state, place.known
     if known is None and place.is_passed_over:
         return place.skip()
+    if is_out(state, place.path, "do" if step.verb == "do" else "read"):
+        return ()
     action = place.bundle.actions[step.action]
     if step.verb == "do" and state.mode == "draft":
         return (_draft(place, action),)

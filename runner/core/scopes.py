@@ -130,11 +130,13 @@ def _each(place: Place) -> tuple[Command, ...]:
     listing = place.state.lists.get(place.path)
     if listing is None:
         return place.skip() if place.known is None and place.is_passed_over else (_begin_list(place),)
-    found = [_item(place, number) for number in listing.open]
-    first = next((commands for commands in found if commands and isinstance(commands[0], Record)), None)
-    if first is not None:
-        return first
-    in_doubt = sum(_waits_for_person(place.state, join(place.path, str(number))) for number in listing.open)
+    found: list[tuple[Command, ...]] = []
+    for number in listing.open:
+        commands = _item(place, number)
+        if commands and isinstance(commands[0], Record):
+            return commands
+        found.append(commands)
+    in_doubt = _in_doubt(place, listing)
     if len(listing.open) - in_doubt < place.step.at_once and in_doubt < max(MOST_IN_DOUBT, place.step.at_once):
         started = _next_item(place, listing)
         if started is not None:
@@ -194,12 +196,16 @@ def _item(place: Place, number: int) -> tuple[Command, ...]:
     return commands
 
 
-def _waits_for_person(state: State, item: str) -> bool:
-    """Nothing of the item moves, and a person is asked about it."""
-    if not any(is_in(handoff.step, item) for handoff in state.open_handoffs):
-        return False
-    moving = (call for name, call in state.calls.items() if is_in(name[0], item))
-    return not any(call.is_open or call.due is not None for call in moving)
+def _in_doubt(place: Place, listing: Listing) -> int:
+    """How many items a person is asked about while nothing of them moves."""
+    asked = [handoff.step for handoff in place.state.open_handoffs]
+    if not asked:
+        return 0
+    moving = [name[0] for name, call in place.state.calls.items() if call.is_open or call.due is not None]
+    items = [join(place.path, str(number)) for number in listing.open]
+    return sum(
+        any(is_in(path, item) for path in asked) and not any(is_in(path, item) for path in moving) for item in items
+    )
 
 
 # --- called flows --------------------------------------------------------------------------------------------------

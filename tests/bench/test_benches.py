@@ -21,6 +21,13 @@ def test_a_backfill_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.search(r"5 rows, run and reported +\d+\.\d s +\d+ rows/s +\d+ MB at the most, +-?\d+\.\d\d KB more", told)
 
 
+def test_a_list_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["each", "--items", "30", "--at-once", "8"]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"30 items, http +\d+\.\d s +\d+ items/s +\d+\.\d\d ms CPU an item +\d+ MB at the most", told)
+    assert re.search(r"floor, no engine +\d+\.\d s +\d+ items/s", told)
+
+
 def test_an_unknown_bench_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["flor"]) == 2
     told = capsys.readouterr().err
