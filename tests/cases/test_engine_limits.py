@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -27,7 +28,8 @@ STEP = """  - id: deal
     compensate: { cancel: shop.undo_deal, with: { note: x, of: "${{ output.id }}" } }
 """
 MANY, FEW = flow("many", STEP), flow("few", STEP)
-TWO = flow("two", STEP + STEP.replace("id: deal", "id: ticket").replace("shop.deal", "shop.ticket"))
+TICKET = STEP.replace("id: deal", "id: ticket").replace("shop.deal", "shop.ticket")
+TWO = flow("two", STEP + TICKET)
 SLOW = connector(limit=5_000)
 
 
@@ -117,6 +119,21 @@ async def test_recipients_of_one_mail_share_the_places_of_their_connection(tmp_p
                 out -= isinstance(event, e.OutcomeEvent)
                 most = max(most, out)
             assert most == 2, "both places are used, and no third intent waits"
+
+
+async def test_a_place_that_comes_while_the_run_waits_for_an_answer_is_used_at_once(tmp_path: Path) -> None:
+    deal, ticket = indent(STEP, "      "), indent(TICKET, "      ")
+    both = flow("both", f"  - id: both\n    parallel:\n      one:\n{deal}      two:\n{ticket}")
+    async with opened(tmp_path, MANY, both, text=SLOW) as ground:
+        ground.connect("at_once: 2")
+        ground.shop.script("POST /deal", late(400), late(2_000))
+        async with ground.engine() as engine:
+            await _start(engine, ground, "many", 1)
+            await until(lambda: ground.asked("/deal") == 1)
+            [run] = await _start(engine, ground, "both", 1)
+            assert (await engine.rest(run)).status == "succeeded"
+            told = [(type(event).__name__, event.step) for event in engine.events(run)]
+            assert told.index(("CallIntended", "ticket")) < told.index(("CallApplied", "deal"))
 
 
 async def test_a_429_lowers_the_limits_and_they_recover(tmp_path: Path) -> None:

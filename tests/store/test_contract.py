@@ -487,6 +487,9 @@ async def test_a_run_that_waits_for_a_free_record_is_lost(store: SqlStore, clock
         append(store, "r1", store.log_end("r1"), RecordReleased(at=3, record="x"), told=columns("paused"))
     )
     assert store.without_witness(later) == ["r2"]
+    for text in ("a place at crm", "the release of connection crm (held by person:me)"):
+        await store.write_columns("r2", 2, columns("waiting", waiting_for=text))
+        assert (store.without_witness(later), store.in_line()) == ([], ["r2"]), "the engine looks after these"
 
 
 async def test_reading_what_is_not_there(store: SqlStore) -> None:
