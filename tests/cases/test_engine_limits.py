@@ -301,11 +301,11 @@ async def test_a_run_whose_ticket_was_lost_is_found_and_taken_up(
         await engine.driver.hold(Hold(kind="connection", name="shop", by=ME))
         [run] = await _start(engine, ground, "many", 1)
         assert (await engine.rest(run)).status == "waiting"
-        inner._sweep(MachineClock().now())
+        inner._alarm._sweep(MachineClock().now())
         assert "waiting for nothing" not in caplog.text
         inner.limits._stopped.clear()
         inner.limits.held.clear()
-        inner._sweep(MachineClock().now())
+        inner._alarm._sweep(MachineClock().now())
         assert f"run {run} was waiting for nothing" in caplog.text
         assert (await engine.rest(run)).status == "succeeded"
         assert "RunHeld" not in kinds_of(engine.events(run))
