@@ -309,6 +309,10 @@ class OwnDriver:
         """Keeps a new password, link, session or token."""
         await self.store.write(access.admit(row))
 
+    async def send_event(self, event_id: str, event: str, data: Mapping[str, Json], source: str) -> bool:
+        """Keeps an event, and feeds it to whoever waits for it."""
+        return await self.engine.send_event(event_id, event, data, source)
+
     async def answer_quarantine(self, run: str, record: str, *, by: str, reason: str, discard: bool) -> None:
         """Releases or discards a record that was set aside. Raises NotFound."""
         now = self._clock.now()

@@ -54,6 +54,9 @@ class Driver(Protocol):
     async def admit(self, row: Access) -> None:
         """Keeps a new password, link, session or token."""
 
+    async def send_event(self, event_id: str, event: str, data: Mapping[str, Json], source: str) -> bool:
+        """Keeps an event from outside, and feeds it to whoever waits for it. False where it had come before."""
+
 
 class Door(Protocol):
     """What `serve` opens beside the engine."""

@@ -88,3 +88,8 @@ class FarDriver:
     async def admit(self, row: Access) -> None:
         """Has it kept."""
         await ask(self._socket, {"order": "admit", "row": asdict(row)})
+
+    async def send_event(self, event_id: str, event: str, data: Mapping[str, Json], source: str) -> bool:
+        """Has it kept, and fed."""
+        said: Json = {"event_id": event_id, "event": event, "data": data, "source": source}
+        return bool((await ask(self._socket, {"order": "send_event", "event": said}))["is_new"])

@@ -23,6 +23,7 @@ NOUNS: dict[str, str] = {
     "run": "run a flow, and watch it",
     "serve": "drive the project's runs and show its pages until it is stopped",
     "runs": "list, show, watch, pause, stop, compensate and settle runs",
+    "events": "send an event that runs wait for, list what is kept and who waits",
     "handoffs": "what waits for a person: list, show, ack, resolve",
     "people": "sign-in links, passwords and tokens: invite, password, token",
     "flows": "the project's flows, their versions, what differs",

@@ -232,7 +232,7 @@ def _timer_fired(state: State, event: e.TimerFired) -> State:
 
 
 def _event_awaited(state: State, event: e.EventAwaited) -> State:
-    return set_step(state, event.step, event=event.event, match=event.match, due=event.due or None)
+    return set_step(state, event.step, event=event.event, match=event.match, since=event.at, due=event.due or None)
 
 
 def _event_received(state: State, event: e.EventReceived) -> State:

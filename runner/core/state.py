@@ -99,7 +99,7 @@ class Call:
 class StepState:
     """One step that has begun. `outcome` is the word `outcome.<id>` shows, `find` what was looked for at first.
 
-    `event` and `match` are what it waits for; `due` is when it goes on, or is late.
+    `event` and `match` are what it waits for, `since` since when; `due` is when it goes on, or is late.
     """
 
     status: StepStatus = "open"
@@ -111,6 +111,7 @@ class StepState:
     due: int | None = None
     event: str = ""
     match: Mapping[str, Json] = field(default_factory=dict)
+    since: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -89,7 +89,7 @@ def _waits(state: State, dues: dict[str, int], status: str) -> tuple[str, str]:
             return name.partition(":")[0], f"an approval by {' or '.join(gate.by)}"
     for path, step in state.steps.items():
         if step.event:
-            return path, step.event
+            return path, f"the event {step.event}"
     if dues:
         at = min(dues, key=lambda path: dues[path])
         return at, "a timer"

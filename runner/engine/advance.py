@@ -200,10 +200,12 @@ def _awaited(told: State, turn: Turn) -> tuple[Awaited, ...] | None:
     before, after = (
         {path: step for path, step in state.steps.items() if step.event} for state in (turn.before, turn.after)
     )
-    is_unknown = not told.run and (after or turn.after.is_taken_over)
+    is_unknown = not told.run and (after or turn.after.is_taken_over or turn.after.is_erased)
     if before.keys() == after.keys() and not is_unknown:
         return None
-    return tuple(Awaited(path=path, event=step.event, match=step.match) for path, step in after.items())
+    return tuple(
+        Awaited(path=path, event=step.event, match=step.match, since=step.since) for path, step in after.items()
+    )
 
 
 def columns_of(state: State, in_line: tuple[str, str] | None = None) -> RunColumns:

@@ -188,7 +188,7 @@ class Batch:
     def set_awaited(self, run: str, waits: Iterable[Awaited]) -> None:
         """Rows of all that the run waits for."""
         self.others.append((self.words.await_nothing, (run,)))
-        self.others.extend((self.words.awaited, awaited_row(run, one, self.now)) for one in waits)
+        self.others.extend((self.words.awaited, awaited_row(run, one)) for one in waits)
 
     def rest_effects(self, run: str, disposition: str) -> None:
         """What every pending effect of the run becomes."""
@@ -270,10 +270,10 @@ class Batch:
 KEPT_FOR = 24 * HOUR
 
 
-def awaited_row(run: str, waits: Awaited, at: int) -> Values:
+def awaited_row(run: str, waits: Awaited) -> Values:
     """The row of something that is waited for: found again by the names and values that the event must have."""
     names = sorted(waits.match)
-    return (run, waits.path, waits.event, canonical(names).decode(), match_digest(names, waits.match), at)
+    return (run, waits.path, waits.event, canonical(names).decode(), match_digest(names, waits.match), waits.since)
 
 
 def match_digest(names: Sequence[str], data: Mapping[str, Json]) -> str:

@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, fields
 
 from sqlalchemy import func, select
 
 from runner.core.events import Event
-from runner.store.tables import effects, kept_events, log
+from runner.store.tables import awaited, effects, kept_events, log
 from runner.store.views import STORED, Views, stored
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EventView:
+    """An event that is kept for whoever will wait for it: `fed_to` is the run and the step that got it, or empty."""
+
+    event_id: str
+    event: str
+    source: str
+    at: int
+    until: int
+    fed_to: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WaitView:
+    """A step of a run that waits for an event with these fields."""
+
+    run: str
+    path: str
+    event: str
+    fields: tuple[str, ...]
+    since: int
+
+
+_EVENT = select(*(kept_events.c[field.name] for field in fields(EventView)))
 
 
 class EndedItems(Views):
@@ -37,6 +65,23 @@ class EndedItems(Views):
     def open_events(self) -> Sequence[str]:
         asked = select(kept_events.c.event_id).where(kept_events.c.fed_to == "").order_by(kept_events.c.at)
         return [row.event_id for row in self._rows(asked)]
+
+    def kept_event(self, event_id: str) -> EventView | None:
+        """An event that came within the last day; None where there is none."""
+        found = self._rows(_EVENT.where(kept_events.c.event_id == event_id))
+        return EventView(**found[0]._mapping) if found else None
+
+    def kept(self, now: int) -> Sequence[EventView]:
+        """The events that nobody has waited for yet, oldest first."""
+        asked = _EVENT.where(kept_events.c.fed_to == "", kept_events.c.until > now)
+        return [EventView(**row._mapping) for row in self._rows(asked.order_by(kept_events.c.at))]
+
+    def waiting(self) -> Sequence[WaitView]:
+        """The steps that wait for an event, longest first."""
+        return [
+            WaitView(run=row.run_id, path=row.path, event=row.event, fields=tuple(json.loads(row.fields)), since=row.at)
+            for row in self._rows(select(awaited).order_by(awaited.c.at, awaited.c.run_id, awaited.c.path))
+        ]
 
     def newest_effects(self, run: str, scope: str, before: int | None, limit: int) -> Sequence[tuple[int, str]]:
         asked = select(effects.c.start_no, effects.c.path).where(

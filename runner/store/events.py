@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import delete, select, update
 
@@ -16,7 +17,7 @@ from runner.store.tables import awaited, kept_events
 from runner.store.work import Work
 
 _OPEN = kept_events.c.fed_to == ""
-_WAITERS = select(awaited.c.run_id, awaited.c.path, awaited.c.event, awaited.c.fields, awaited.c.digest)
+_WAITERS = select(awaited)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,7 @@ class KeepWork(Work[bool]):
     data: Mapping[str, Json]
 
     def plan(self, batch: Batch) -> bool:
+        _forget_old(batch)
         known = select(kept_events.c.event_id).where(kept_events.c.event_id == self.event_id)
         if batch.connection.execute(known).first() is not None:
             return False
@@ -39,6 +41,10 @@ class KeepWork(Work[bool]):
         kept = EventKept(at=batch.now, name=self.event, by=self.source, data={"id": self.event_id})
         batch.add_site(encode(kept))
         return True
+
+
+def _forget_old(batch: Batch) -> None:
+    batch.connection.execute(delete(kept_events).where(kept_events.c.until <= batch.now))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,33 +59,38 @@ class FeedWork(Work[tuple[str, ...]]):
     waiter: str = ""
 
     def plan(self, batch: Batch) -> tuple[str, ...]:
-        batch.connection.execute(delete(kept_events).where(kept_events.c.until <= batch.now))
+        _forget_old(batch)
         return tuple(self._to_waiter(batch) if self.waiter else self._to_anyone(batch))
 
     def _to_anyone(self, batch: Batch) -> list[str]:
         asked = select(kept_events.c.event, kept_events.c.data).where(kept_events.c.event_id == self.event_id, _OPEN)
-        for event, text in batch.connection.execute(asked):
+        for event, text in batch.connection.execute(asked).all():
             data = json.loads(text)
-            for fields in batch.connection.execute(
-                select(awaited.c.fields).where(awaited.c.event == event).distinct()
-            ).scalars():
-                names = json.loads(fields)
-                if not all(name in data for name in names):
-                    continue
-                fits = (
-                    awaited.c.event == event,
-                    awaited.c.fields == fields,
-                    awaited.c.digest == match_digest(names, data),
-                )
-                found = batch.connection.execute(_WAITERS.where(*fits).order_by(awaited.c.at).limit(1)).first()
-                if found is not None:
-                    return [self._feed(batch, found.run_id, found.path, self.event_id, event, data)]
+            groups = select(awaited.c.fields).where(awaited.c.event == event).distinct()
+            found = [
+                row
+                for fields in batch.connection.execute(groups).scalars().all()
+                if (row := self._longest(batch, event, fields, data)) is not None
+            ]
+            if found:
+                first = min(found, key=lambda row: row.at)
+                return [self._feed(batch, first.run_id, first.path, self.event_id, event, data)]
         return []
+
+    def _longest(self, batch: Batch, event: str, fields: str, data: Mapping[str, Json]) -> Any:
+        """Who has waited longest for an event with these fields as they are in `data`."""
+        names = json.loads(fields)
+        if not all(name in data for name in names):
+            return None
+        fits = (
+            awaited.c.event == event, awaited.c.fields == fields, awaited.c.digest == match_digest(names, data)
+        )  # fmt: skip
+        return batch.connection.execute(_WAITERS.where(*fits).order_by(awaited.c.at).limit(1)).first()
 
     def _to_waiter(self, batch: Batch) -> list[str]:
         fed: list[str] = []
-        for run, path, event, fields, wanted in batch.connection.execute(
-            _WAITERS.where(awaited.c.run_id == self.waiter)
+        for run, path, event, fields, wanted, _ in batch.connection.execute(
+            _WAITERS.where(awaited.c.run_id == self.waiter).order_by(awaited.c.at)
         ).all():
             names = json.loads(fields)
             asked = select(kept_events.c.event_id, kept_events.c.data).where(kept_events.c.event == event, _OPEN)

@@ -91,11 +91,12 @@ class HandOffChange:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Awaited:
-    """An event that a step of a run waits for: its name, and the fields it must have."""
+    """An event that a step of a run waits for, and since when: its name, and the fields it must have."""
 
     path: str
     event: str
     match: Mapping[str, Json] = field(default_factory=dict)
+    since: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

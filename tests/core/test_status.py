@@ -41,6 +41,7 @@ LOST_CALL = e.CallUnknown(at=2, **CALL, reason="timeout")  # type: ignore[arg-ty
 NOT_SENT_CALL = e.CallNotSent(at=2, **CALL, reason="connection")  # type: ignore[arg-type]
 RETRY = e.TimerSet(at=2, step="a", timer="retry", due=9, purpose="do")
 WAIT = e.TimerSet(at=2, step="w", timer="wait", due=5)
+AWAITS = e.EventAwaited(at=2, step="r", event="paid", match={"claim": "C1"})
 CLOSED = e.ForwardClosed(at=4, cause="failure", compensate=True)
 
 STANDINGS: list[tuple[str, list[e.Event], tuple[str, str, int | None, str, str, str]]] = [
@@ -49,6 +50,8 @@ STANDINGS: list[tuple[str, list[e.Event], tuple[str, str, int | None, str, str, 
     ("a call is out", [INTENT], ("running", "forward", None, "a", "an answer", "")),
     ("a retry", [INTENT, NOT_SENT_CALL, RETRY], ("waiting", "forward", 9, "a", "a timer", "")),
     ("the earliest of two", [INTENT, NOT_SENT_CALL, RETRY, WAIT], ("waiting", "forward", 5, "w", "a timer", "")),
+    ("an event", [AWAITS], ("waiting", "forward", None, "r", "the event paid", "")),
+    ("an event, in time", [AWAITS, WAIT], ("waiting", "forward", 5, "r", "the event paid", "")),
     ("paused", [WAIT, e.RunPaused(at=3, by="p")], ("paused", "forward", None, "w", "a timer", "")),
     ("asked", [INTENT, LOST_CALL, ASKS], ("needs_person", "forward", None, "a", "?", "team:x")),
     ("asked, and waits", [INTENT, LOST_CALL, ASKS, WAIT], ("needs_person", "forward", 5, "a", "?", "team:x")),
