@@ -223,10 +223,11 @@ def columns_of(state: State, in_line: tuple[str, str] | None = None) -> RunColum
 
 
 def _effect_changes(told: State, turn: Turn) -> tuple[EffectChange, ...]:
-    changed = turn.effects
-    if told.effects is not turn.before.effects:
-        changed = {no: effect for no, effect in turn.after.effects.items() if told.effects.get(no) is not effect}
-        changed = {**turn.effects, **changed}
+    """Effects that are not as they were last written; those too that have left the state with their item since."""
+    changed: dict[int, Effect] = {}
+    for effects in (turn.before.effects, turn.effects, turn.after.effects):
+        if effects is not told.effects:
+            changed |= {no: effect for no, effect in effects.items() if told.effects.get(no) is not effect}
     return tuple(
         EffectChange(
             start_no=no, path=effect.path, part=effect.part, action=effect.action, disposition=effect.disposition,
