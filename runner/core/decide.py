@@ -82,10 +82,12 @@ def settle(bundle: Bundle, state: State, now: int, see: See = lambda state: None
         commands = decide(bundle, state, now)
         facts = [command.event for command in commands if isinstance(command, Record)]
         if not facts:
-            sends = tuple(command for command in commands if isinstance(command, Send))
             recall = next((command for command in commands if isinstance(command, Recall)), None)
+            if recall is not None:
+                return Settled(state=state, facts=tuple(recorded), recall=recall)
+            sends = tuple(command for command in commands if isinstance(command, Send))
             asks = tuple(command for command in commands if isinstance(command, Ask))
-            return Settled(state=state, facts=tuple(recorded), sends=sends, recall=recall, asks=asks)
+            return Settled(state=state, facts=tuple(recorded), sends=sends, asks=asks)
         if facts == last:
             raise AssertionError(f"run {state.run} does not come to rest")
         for fact in facts:

@@ -187,6 +187,10 @@ class Engine:
         """What became of each step's effects."""
         return {effect.path: effect.disposition for effect in self.store.effects(run)}
 
+    def dispositions_of(self, run: str) -> list[str]:
+        """The disposition of every effect; a step of a list that was done anew has several."""
+        return [effect.disposition for effect in self.store.effects(run)]
+
     def holds(self, run: str) -> None:
         """What must be true of every run, whatever happened."""
         assert self.store.verify() == []
