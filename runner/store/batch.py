@@ -16,6 +16,7 @@ from sqlalchemy import Connection, bindparam, select
 from runner.clock import HOUR
 from runner.contract import Json, canonical, digest
 from runner.core.events import (
+    ApprovalRequested,
     Emitted,
     Event,
     QuarantineDiscarded,
@@ -29,6 +30,7 @@ from runner.core.events import (
 from runner.errors import NotFound
 from runner.store.facts import Awaited, EffectChange, HandOffChange, LogEnd, RunColumns
 from runner.store.log import SITE, Entry, chained
+from runner.store.notices import notices_of
 from runner.store.record_locks import Use, read_uses
 from runner.store.statements import INDEXED, Rows, Statements, Values
 from runner.store.tables import runs
@@ -328,6 +330,11 @@ def _keep_event(batch: Batch, head: Head, event: Emitted) -> None:
     batch.others.append((batch.words.kept_events, emitted_row(head.run, event)))
 
 
+def _ask(batch: Batch, head: Head, event: ApprovalRequested) -> None:
+    rows = notices_of(head.run, event.approval, event.round, event.asked, event.at)
+    batch.others.extend((batch.words.notices, row) for row in rows)
+
+
 def _move(batch: Batch, head: Head, event: RunMoved) -> None:
     batch.others.append((batch.words.move, (event.bundle, head.run)))
 
@@ -341,6 +348,7 @@ _LISTED: dict[type[Event], Callable[[Batch, Head, Any], None]] = {
     QuarantineDiscarded: _answer,
     Emitted: _keep_event,
     RunMoved: _move,
+    ApprovalRequested: _ask,
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, MetaData, PrimaryKeyConstraint, Table, Text, text
 
-SCHEMA = "0003"
+SCHEMA = "0004"
 """The newest numbered migration: what `alembic_version` must say."""
 
 metadata = MetaData(naming_convention={"pk": "pk_%(table_name)s", "fk": "fk_%(table_name)s_%(column_0_name)s"})
@@ -172,4 +172,25 @@ access = _table(
     *_words("digest", "kind", "person", "name"),
     *_numbers("at", "until"),
     _index("ix_access_person", "person kind"),
+)
+
+notices = _table(
+    "notices",
+    "locator",
+    *_words("locator"),
+    _of_run(),
+    *_words("about"),
+    *_numbers("round"),
+    *_words("person"),
+    *_numbers("at"),
+    _index("ix_notices_once", "run_id about round person", unique=True),
+    _index("ix_notices_person", "person at"),
+)
+
+codes = _table(
+    "codes",
+    "digest",
+    *_words("digest", "locator", "person", "door"),
+    *_numbers("wrong", "at", "until"),
+    _index("ix_codes_person", "person at"),
 )
