@@ -66,7 +66,7 @@ def open_for(person: str = "") -> Callable[[Connection], Sequence[Notice]]:
 
 def _rows(connection: Connection, *where: Any) -> list[Notice]:
     asked = select(notices).join(runs, runs.c.run_id == notices.c.run_id).where(*where)
-    found = connection.execute(asked.order_by(notices.c.at, notices.c.locator))
+    found = connection.execute(asked.order_by(notices.c.at, notices.c.round, notices.c.locator))
     return [
         Notice(locator=row.locator, run=row.run_id, about=row.about, round=row.round, person=row.person, at=row.at)
         for row in found
