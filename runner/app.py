@@ -37,6 +37,7 @@ from runner.people.desk import ProjectDesk
 from runner.people.erasing import Erasing, erase
 from runner.people.holds import Hold, fact_for
 from runner.people.operations import ORDERS, Order, give
+from runner.people.post import Post
 from runner.people.pruning import Pruned, keep_of, prune, prune_by_itself
 from runner.people.quarantine import answer_quarantine
 from runner.people.table import sentence
@@ -199,6 +200,7 @@ class OwnDriver:
             self._outside.keep_out_of_logs(opened)
             opened.push_async_callback(self._outside.close)
             self.desk = ProjectDesk(lambda: self._project)
+            self.post = Post(lambda: self._project, self._outside.present, self._outside.secret)
             self.engine = Embedded(
                 self.store, self._outside, self._clock, workers=self._project.settings.runs_at_once, desk=self.desk
             )

@@ -10,6 +10,7 @@ from runner.contract import Connector, Json
 from runner.engine.limits import Bound
 from runner.errors import SettingsError
 from runner.language.bundle import Bundle, restore
+from runner.language.connections import Connection
 from runner.language.project import Project
 from runner.secrets import LogFilter, Secrets
 from runner.store.sql import SqlStore
@@ -59,11 +60,21 @@ class ProjectOutside:
             known = self._connectors[bundle.digest, connection] = self._connect(bundle, connection)
         return known
 
+    def present(self, connection: str) -> Connector:
+        """The connector of a connection as the project has it now, for what no bundle pins. Raises SettingsError."""
+        line = self._project.connections.by_name.get(connection)
+        if line is None:
+            raise SettingsError(f'connections.yaml has no usable line "{connection}"')
+        return self._made(connection, line, line.connector, line.found.text)
+
     def _connect(self, bundle: Bundle, connection: str) -> Connector:
         name, text = bundle.connector(connection)
         line = self._project.connections.by_name.get(connection)
         if line is None:
             raise SettingsError(f'connections.yaml has no usable line "{connection}", and this run needs it')
+        return self._made(connection, line, name, text)
+
+    def _made(self, connection: str, line: Connection, name: str, text: str) -> Connector:
         place = (connection, text, repr(sorted(line.settings.items())))
         known = self._pinned.get(place)
         if known is None:
@@ -116,8 +127,10 @@ def bounds_of(project: Project) -> dict[str, Bound]:
 
 
 def secret_names(project: Project) -> list[str]:
-    """Every secret that connections.yaml names, at any depth, so that none slips into a text before its first use."""
-    return list(_secrets_in([line.settings for line in project.connections.by_name.values()]))
+    """Every secret that connections.yaml and people.yaml name, at any depth, so that none slips into a text before its
+    first use."""
+    lines = [line.settings for line in project.connections.by_name.values()]
+    return [*_secrets_in(lines), *(person.chat for person in project.people.people.values() if person.chat)]
 
 
 def _secrets_in(value: Json) -> Iterator[str]:

@@ -64,6 +64,12 @@ class Accepted:
     user: str
     text: str
 
+    def body(self, kind: str = "plain") -> str:
+        """The part of this kind (`plain`, `html`), as it is read."""
+        whole = email.message_from_bytes(self.text.encode("utf-8", "surrogateescape"), policy=email.policy.default)
+        part = whole.get_body((kind,))
+        return str(part.get_content()) if part is not None else ""
+
 
 class _Wire(SMTP):
     """aiosmtpd's protocol, with the service told of connections and of DATA."""
