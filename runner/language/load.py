@@ -31,9 +31,6 @@ from runner.language.source import Path, ReadFile, Source, no_file, read
 
 FORM_WORDS.update(steps=tuple(STEP_MODELS), compensate=tuple(COMPENSATION_MODELS), trigger=tuple(TRIGGER_MODELS))
 
-NOT_YET: tuple[str, ...] = ()
-"""Words that parse and do not run yet."""
-
 STEP_VERBS: tuple[Verb, ...] = get_args(Verb)
 COMPENSATION_WORDS: tuple[Word, ...] = get_args(Word)
 
@@ -56,7 +53,7 @@ def load_flow(
         return None, None, read_problems
     name = PurePath(file).stem
     fitted = fit(FlowModel, source, forms=FORMS, fill={**_STAND_IN, "flow": name.replace("-", "_") or "flow"})
-    shape = [found for found in (*fitted.problems, *_not_yet(source)) if found.line not in source.mended]
+    shape = [found for found in fitted.problems if found.line not in source.mended]
     source = source.with_marks(source.broken | fitted.broken, frozenset(fitted.lost))
     problems = [*read_problems, *shape]
     flow = None if fitted.model is None else _flow(fitted.model, fitted.data, source)
@@ -79,25 +76,6 @@ def _file_name(flow: Flow, source: Source) -> Iterator[Problem]:
             f'the flow is called "{flow.id}" and its file "{PurePath(source.file).name}"',
             "give both the same name",
         )
-
-
-# --- words that are not there yet ----------------------------------------------------------------------------------
-
-
-def _not_yet(source: Source) -> Iterator[Problem]:
-    for path, step in steps_in(source.data):
-        for verb in NOT_YET if sum(word in step for word in STEP_MODELS) == 1 else ():
-            if verb in step:
-                yield _later(source, (*path, verb), verb)
-        words = step.get("compensate")
-        if "approve_by" in NOT_YET and isinstance(words, dict) and "approve_by" in words:
-            yield _later(source, (*path, "compensate", "approve_by"), "approve_by")
-
-
-def _later(source: Source, path: Path, word: str) -> Problem:
-    return source.problem(
-        "FL008", path, f'"{word}" is not there yet', "it is part of the language and comes in a later version", on="key"
-    )
 
 
 def steps_in(data: Json) -> Iterator[tuple[Path, dict[str, Any]]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from connectors import email, http, quarantine, records
 from connectors.declarative import DECLARATIVE
@@ -17,6 +18,7 @@ from runner.driver import Driver
 from runner.engine.starting import Wish
 from runner.language.connections import Kinds
 from runner.language.project import Project
+from runner.people.approvals import Decision
 from runner.store.facts import RunView
 from tests.support.http_service import HttpService, running_http
 from tests.support.smtp_service import SmtpService, running_smtp
@@ -80,6 +82,22 @@ class Stage:
         try:
             async with asyncio.timeout(LIMIT), amends.driver() as driver:
                 return await play(driver, flow, inputs, key)
+        finally:
+            amends.close()
+
+    def decide(self, run: str, answer: Literal["yes", "no"], by: str) -> RunView:
+        """Answers the run's open approval as somebody who has looked at it, and follows it until it rests."""
+        return asyncio.run(self._decide(run, answer, by))
+
+    async def _decide(self, run: str, answer: Literal["yes", "no"], by: str) -> RunView:
+        amends = Amends(project_of(self.folder))
+        try:
+            gates = amends.state(run)[1].gates.items()
+            name, gate = next((name, gate) for name, gate in gates if gate.status == "open")
+            said = Decision(approval=name, round=gate.round, hash=gate.hash, answer=answer, by=by)
+            async with asyncio.timeout(LIMIT), amends.driver() as driver:
+                await driver.decide(run, said)
+                return await driver.follow(run, lambda: None, PATIENCE)
         finally:
             amends.close()
 

@@ -9,8 +9,10 @@ import pytest
 
 from runner.app import Amends
 from runner.core.state import State
+from runner.errors import NotPossible
+from runner.store.facts import RunView
 from tests.flows.stage import FLOWS, Stage, copy_flows, project_of, staged
-from tests.support.says import DROP_AFTER, late, refused
+from tests.support.says import DROP_AFTER, Say, late, refused
 from tests.support.smtp_service import SmtpScript
 
 SETTINGS = {"amends.yaml", "people.yaml", "connections.yaml"}
@@ -74,7 +76,7 @@ def test_the_check_has_nothing_to_say(flow: str, monkeypatch: pytest.MonkeyPatch
     ("flow", "line", "code"),
     [
         ("signup_to_paid", "    accept_order: The welcome may go out first, a correction is ready.\n", "FL204"),
-        ("signup_to_paid", "    unattended: The customer chose the plan and its price in the form.\n", "FL203"),
+        ("signup_to_paid", "      approve_by: team:sales_leads\n", "FL203"),
         ("signup_to_paid", "run_key: ${{ trigger.id }}  # by hand: --key; the same key twice is one run\n", "FL209"),
         ("refund_request", "    accept_order: The customer is told after the money has left, never before.\n", "FL204"),
         ("stock_order", "    compensate: cancel  # the connector names the undo itself\n", "FL202"),
@@ -95,6 +97,47 @@ def test_the_words_of_the_examples_are_there_for_a_reason(
     file.write_text(text.replace(line, ""), encoding="utf-8")
     found = {problem.code for problem in project_of(folder).check(flow)[0].problems}
     assert found == ({code} if code else set())
+
+
+# --- signup_to_paid ------------------------------------------------------------------------------------------------
+
+SIGNUP = {"name": "Kato", "email": "kato@customer.test", "plan": "basic", "amount": "12000 JPY"}
+
+
+def signed_up(stage: Stage) -> RunView:
+    """The run of a signup, where it asks."""
+    stage.shop.world.put("/plans/basic", {"code": "basic", "label": "Basic", "price": 12000})
+    made = {"name": "Kato", "email": "kato@customer.test", "title": "Onboard", "status": "open"}
+    for path in ("contacts", "tasks", "payments"):
+        stage.shop.script(f"POST /{path}", Say(status=201, json={**made, "id": f"{path}-1"}))
+    stage.shop.script("POST /tasks/*", Say(json={"id": "tasks-1", "status": "closed"}))
+    return stage.run("signup_to_paid", SIGNUP, "signup-1")
+
+
+def test_a_signup_waits_for_a_yes_and_then_is_welcomed_and_paid(stage: Stage) -> None:
+    run = signed_up(stage)
+    assert (run.status, run.waiting_for, stage.subjects()) == ("waiting", "an approval by team:sales_leads", [])
+    assert stage.made("/") == ["POST /contacts", "POST /tasks"]
+    with pytest.raises(NotPossible, match="you cannot decide this: it is asked of team:sales_leads"):
+        stage.decide(run.run, "yes", "person:me")
+    assert stage.decide(run.run, "yes", "person:tom").status == "succeeded"
+    assert (stage.subjects(), stage.made("/payments")) == (["Welcome to the Basic plan"], ["POST /payments"])
+
+
+def test_a_signup_that_is_not_wanted_is_made_good(stage: Stage) -> None:
+    run = signed_up(stage)
+    assert stage.decide(run.run, "no", "person:aya").status == "compensated"
+    assert (stage.subjects(), stage.made("/payments")) == ([], [])
+    assert stage.made("/tasks") == ["POST /tasks", "POST /tasks/tasks-1/close"]
+
+
+def test_the_correction_of_a_signup_is_asked_about_too(stage: Stage) -> None:
+    stage.shop.script("POST /payments", refused(422, "the bank says no"))
+    run = signed_up(stage)
+    run = stage.decide(run.run, "yes", "person:tom")
+    assert (run.status, len(stage.subjects())) == ("compensating", 1)
+    assert stage.decide(run.run, "yes", "person:aya").status == "compensated"
+    assert stage.subjects()[1:] == ["A correction to our welcome"]
 
 
 # --- invoice_reminder ----------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from runner.contract import Action
-from runner.language import load
 from runner.language.check import check_flow
 from runner.language.flow import Approval, Duration
 from runner.language.load import load_flow
@@ -53,11 +52,6 @@ PAY = """  - id: pay
     compensate: { hand_off: person:tom }
 """
 LATE = '  - { id: late, read: billing.get_plan, with: { code: "x" } }\n'
-
-
-@pytest.fixture(autouse=True)
-def approve_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "NOT_YET", ())
 
 
 def told(text: str, **changes: Any) -> list[str]:
@@ -152,17 +146,6 @@ def test_an_approval_is_enough_for_what_cannot_be_undone() -> None:
             "that covers it, or say why nobody need be asked: unattended: …"
         )
     ]
-
-
-def test_while_approvals_are_not_there_nobody_is_sent_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "NOT_YET", ("approve", "approve_by"))
-    assert told(HEAD + PAY) == [
-        (
-            'FL203 "pay" cannot be undone, and nobody is asked before it | Paid is paid. Say why nobody need be asked: '
-            "unattended: …"
-        )
-    ]
-    assert [one[:5] for one in told(HEAD + GO + PAY)] == ["FL008"]
 
 
 CHOOSE = """  - id: size

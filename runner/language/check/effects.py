@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 
 from runner.contract import Action, Retry
 from runner.errors import Problem
-from runner.language import load
 from runner.language.check.context import Context, Placed, Text, rule
 from runner.language.expressions import NameUse
 from runner.language.flow import RetryWords
 from runner.language.source import Path
 
 ONCE_TRIES = 4
+REASON = "say why nobody need be asked: unattended: …"
 _CAN_FAIL = frozenset({"read", "do", "approve", "wait_for", "call", "choose", "each", "parallel"})
 _DEFAULT = Retry(tries=ONCE_TRIES, pause=10_000)
 _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "min"), (1_000, "s"))
@@ -38,7 +38,7 @@ def find_unasked(context: Context) -> Iterator[Problem]:
         step, why = placed.step, context.cannot_be_undone(placed.step)
         if why and not step.unattended and step.id not in context.gates and not context.is_broken(placed.path):
             what = f'"{step.id}" cannot be undone, and nobody is asked before it'
-            hint = f"{why} {_way_to_ask('approve', 'Put an approve step before it that covers it')}"
+            hint = f"{why} Put an approve step before it that covers it, or {REASON}"
             yield context.source.problem("FL203", (*placed.path, "do"), what, hint, level="live")
         words, path = step.compensate, (*placed.path, "compensate")
         named = context.action(words.action) if words is not None and words.word != "cancel" else None
@@ -46,13 +46,8 @@ def find_unasked(context: Context) -> Iterator[Problem]:
             continue
         if named.cannot_undo:
             what = f'the compensation of "{step.id}" cannot be undone, and nobody is asked before it'
-            hint = f"{named.cannot_undo} {_way_to_ask('approve_by', 'Name who is asked: approve_by: …')}"
+            hint = f"{named.cannot_undo} Name who is asked: approve_by: …, or {REASON}"
             yield context.source.problem("FL203", (*path, words.word), what, hint, level="live")
-
-
-def _way_to_ask(word: str, how: str) -> str:
-    why_not = "ay why nobody need be asked: unattended: …"
-    return f"S{why_not}" if word in load.NOT_YET else f"{how}, or s{why_not}"
 
 
 @rule("FL204")
