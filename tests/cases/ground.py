@@ -123,9 +123,9 @@ class Ground:
         return Project.open(self.folder, kinds=kinds())
 
     @asynccontextmanager
-    async def engine(self) -> AsyncIterator[Engine]:
+    async def engine(self, clock: MachineClock | None = None) -> AsyncIterator[Engine]:
         """The engine in this process, from the lock to its release."""
-        own = OwnDriver(self.project(), MachineClock(), EngineLock(self.folder))
+        own = OwnDriver(self.project(), clock or MachineClock(), EngineLock(self.folder))
         async with own.running():
             yield Engine(own)
 

@@ -47,7 +47,7 @@ def refuse(shop: HttpService, path: str, notes: Collection[str], say: Say | None
     usual, left = shop.say_to, Counter(dict.fromkeys(notes, times))
 
     def say_to(seen: Seen) -> Say:
-        note = seen.json.get("note") if seen.path == path else None
+        note = seen.json["note"] if seen.path == path else ""
         if left[note] <= 0:
             return usual(seen)
         left[note] -= 1
@@ -70,7 +70,7 @@ def holds(engine: Engine, view: RunView) -> None:
     """What must be true of every run, and that the table of effects says what the log does."""
     engine.holds(view.run)
     state = engine.state(view.run)
-    folded = Counter(effect.disposition for effect in state.effects.values())
+    folded: Counter[str] = Counter(effect.disposition for effect in state.effects.values())
     for listing in state.lists.values():
         folded.update(listing.left)
     assert Counter(engine.dispositions_of(view.run)) == +folded

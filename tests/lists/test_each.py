@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -90,7 +91,7 @@ async def test_a_later_failure_takes_back_all_ended_items_newest_first(
         holds(engine, view)
 
 
-def _intended(events: list[e.Event], purpose: str) -> list[e.CallIntended]:
+def _intended(events: Sequence[e.Event], purpose: str) -> list[e.CallIntended]:
     return [event for event in events if isinstance(event, e.CallIntended) and event.purpose == purpose]
 
 

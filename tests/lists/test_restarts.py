@@ -1,0 +1,77 @@
+"""The engine's process dies in the middle of a list, forward and while it is taken back; the next engine goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runner.store.facts import RunFilter
+from tests.cases.ground import flow, opened
+from tests.cases.processes import dying
+from tests.lists.ground import BOOK, LAST, each_once, holds, listed, undone, written
+from tests.support.says import refused
+
+COUNT = 110
+"""More than one page of ended items."""
+FORWARD = flow("forward", listed(written(COUNT), more="    at_once: 8\n    if_one_fails: continue\n") + LAST)
+BACK = flow("back", listed(written(COUNT), more="    at_once: 8\n", steps=BOOK) + LAST)
+
+
+@pytest.mark.slow
+@pytest.mark.crash
+@pytest.mark.parametrize(
+    ("point", "nth"),
+    [
+        ("before call reserve do", 30),
+        ("after call charge do", COUNT),
+    ],
+)
+async def test_a_list_goes_on_where_it_was(tmp_path: Path, point: str, nth: int) -> None:
+    async with opened(tmp_path, FORWARD) as ground:
+        assert await dying(ground.folder, "forward", "k1", point, nth) == -9
+        async with ground.engine() as engine:
+            view = await engine.run("forward", "k1", name="Aya")
+            assert (view.status, len(engine.store.runs(RunFilter()))) == ("succeeded", 1)
+            holds(engine, view)
+        each_once(ground, "/reserve", COUNT)
+        each_once(ground, "/charge", COUNT)
+
+
+@pytest.mark.slow
+@pytest.mark.crash
+@pytest.mark.parametrize(
+    ("point", "nth"),
+    [
+        ("before call release undo", 1),
+        ("after call release undo", 60),
+        ("before call release undo", 101),
+        ("after call release undo", COUNT),
+    ],
+)
+async def test_what_is_being_taken_back_goes_on_where_it_was(tmp_path: Path, point: str, nth: int) -> None:
+    async with opened(tmp_path, BACK) as ground:
+        ground.shop.script("POST /log", always=refused())
+        assert await dying(ground.folder, "back", "k1", point, nth) == -9
+        async with ground.engine() as engine:
+            view = await engine.run("back", "k1", name="Aya")
+            assert view.status == "compensated"
+            assert set(engine.dispositions_of(view.run)) == {"undone"}
+            holds(engine, view)
+        each_once(ground, "/reserve", COUNT)
+        assert sorted(undone(ground, "/release")) == sorted(ground.made("/reserve"))
+
+
+async def test_an_engine_that_is_stopped_in_between_loses_nothing(tmp_path: Path) -> None:
+    async with opened(tmp_path, FORWARD) as ground:
+        run = ""
+        for _ in range(4):
+            async with ground.engine() as engine:
+                run = await engine.start("forward", "k1", name="Aya")
+                await engine.driver.engine.stop(grace=0.05)
+        async with ground.engine() as engine:
+            view = await engine.rest(run)
+            assert view.status == "succeeded"
+            holds(engine, view)
+        each_once(ground, "/reserve", COUNT)
+        each_once(ground, "/charge", COUNT)
