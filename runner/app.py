@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from runner.clock import MachineClock
+from runner.clock import Clock
 from runner.contract import Json
 from runner.core import events as e
 from runner.core.state import State
@@ -36,6 +36,7 @@ from runner.people.cleanup import start_clean_up
 from runner.people.desk import ProjectDesk
 from runner.people.erasing import Erasing, erase
 from runner.people.holds import Hold, fact_for
+from runner.people.notify import Notifier
 from runner.people.operations import ORDERS, Order, give
 from runner.people.post import Post
 from runner.people.pruning import Pruned, keep_of, prune, prune_by_itself
@@ -168,7 +169,7 @@ class Amends(Reading):
 class OwnDriver:
     """This process holds the engine."""
 
-    def __init__(self, project: Project, clock: MachineClock, lock: EngineLock) -> None:
+    def __init__(self, project: Project, clock: Clock, lock: EngineLock) -> None:
         self._project = project
         self._clock = clock
         self._lock = lock
@@ -199,15 +200,21 @@ class OwnDriver:
             self._outside = ProjectOutside(self._project, self.store)
             self._outside.keep_out_of_logs(opened)
             opened.push_async_callback(self._outside.close)
-            self.desk = ProjectDesk(lambda: self._project)
             self.post = Post(lambda: self._project, self._outside.present, self._outside.secret)
+            self.desk = ProjectDesk(lambda: self._project, self.post.channels)
             self.engine = Embedded(
                 self.store, self._outside, self._clock, workers=self._project.settings.runs_at_once, desk=self.desk
             )
             self.engine.limits.set_bounds(bounds_of(self._project))
             self.engine.observers.append(self._observe)
             opened.push_async_callback(self.engine.stop)
+            self.notifier = Notifier(
+                self.store, self.post, self.desk, self._clock, project=self._project_now,
+                bundle=self._outside.bundle, wake=self.engine.wake,
+            )  # fmt: skip
+            self.engine.observers.append(self.notifier.observe)
             await self.engine.start()
+            await opened.enter_async_context(self.notifier.running())
             by_itself = prune_by_itself(self.store, self._project.again, self._clock)
             opened.callback(asyncio.create_task(by_itself).cancel)
             listener = Listener(self._serve, for_watchers=frozenset({"follow"}))
@@ -216,6 +223,7 @@ class OwnDriver:
             yield
             if settles:
                 await self.engine.rest_touched()
+                await self.notifier.send_soon()
                 await listener.settle()
                 await listener.close()
                 await self.engine.stop(grace=LONGEST_CALL)
@@ -256,6 +264,10 @@ class OwnDriver:
         if not any(problem.level == "error" for problem in project.problems()):
             self._adopt(project)
             self._stamp = stamp
+
+    def _project_now(self) -> Project:
+        self._look_again()
+        return self._project
 
     def _adopt(self, project: Project) -> None:
         self._project = project

@@ -55,6 +55,7 @@ HOMES = {
     "click": ("runner.cli",),
     "email_validator": ("runner.language.types",),
     "fastapi": ("runner.web",),
+    "holidays": ("runner.language.holidays",),
     "httpx": ("connectors",),
     "httpx_aiohttp": ("connectors",),
     "jinja2": ("runner.language.expressions", "runner.language.templates", "runner.web"),

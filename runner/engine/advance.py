@@ -18,6 +18,7 @@ from runner.engine.limits import Asker, Limits, Want
 from runner.errors import EvaluationError, RequestError, SettingsError
 from runner.language.bundle import Bundle
 from runner.store.facts import Append, Awaited, EffectChange, HandOffChange, NewRun, RecordIsHeld, RunColumns
+from runner.store.messages import Message
 
 Connect = Callable[[str], Connector]
 """The connector of a connection, as the run's bundle pins it. Raises SettingsError."""
@@ -44,6 +45,7 @@ class Turn:
     effects: Mapping[int, Effect] = field(default_factory=dict)
     recall: Recall | None = None
     has_more: bool = False
+    messages: tuple[Message, ...] = ()
 
 
 class _Eyes:
@@ -109,7 +111,7 @@ def advance(
         before=before, after=state, events=tuple(events), intents=tuple(intents),
         records=tuple(dict.fromkeys(record for send in going for record in send.records)),
         waits=tuple(dict.fromkeys(why.record for _, why in waiting)), effects=eyes.changed, recall=settled.recall,
-        has_more=settled.has_more,
+        has_more=settled.has_more, messages=desk.messages(bundle, state, events),
     )  # fmt: skip
 
 
@@ -185,6 +187,7 @@ def append_of(
         waits=turn.waits if turn.before.held or turn.after.held else None,
         frees=tuple(turn.after.locks) if turn.after.has_ended else (),
         awaited=_awaited(told, turn), rest=_rest(turn.after), follow=follow,
+        messages=turn.messages,
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -11,6 +12,7 @@ from runner.core import events as e
 from runner.core.state import State
 from runner.language.bundle import Bundle
 from runner.store.facts import LogEnd, RunColumns
+from runner.store.messages import Message
 
 
 class Outside(Protocol):
@@ -34,6 +36,9 @@ class Desk(Protocol):
         """Where a connection leads and by which secrets, by their names: what must not change after an approval.
         Raises SettingsError."""
 
+    def messages(self, bundle: Bundle, state: State, events: Sequence[e.Event]) -> tuple[Message, ...]:
+        """What people are told of these facts; `state` is after them."""
+
 
 class OpenDesk:
     """Takes names as they are: for drills and laws."""
@@ -45,6 +50,10 @@ class OpenDesk:
     def leads_to(self, bundle: Bundle, connection: str) -> str:
         """Itself."""
         return connection
+
+    def messages(self, bundle: Bundle, state: State, events: Sequence[e.Event]) -> tuple[Message, ...]:
+        """Nobody is told anything."""
+        return ()
 
 
 OPEN_DESK = OpenDesk()

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from runner.contract import canonical
+from runner.core import events as e
 from runner.core.state import State
 from runner.errors import SettingsError
 from runner.language.bundle import Bundle
+from runner.language.duty import calendar_of
 from runner.language.people import Person
 from runner.language.project import Project
+from runner.people.post import Channel
+from runner.people.told import TELLING, Staff, messages_of
+from runner.store.messages import Message
 
 MANAGER = "manager_of:starter"
 
@@ -19,8 +24,11 @@ MANAGER = "manager_of:starter"
 class ProjectDesk:
     """Asks the project as it is at that moment."""
 
-    def __init__(self, project: Callable[[], Project]) -> None:
+    def __init__(
+        self, project: Callable[[], Project], channels: Callable[[Person], tuple[Channel, ...]] = lambda person: ()
+    ) -> None:
         self._project = project
+        self._channels = channels
 
     def entitled(self, bundle: Bundle, state: State, by: tuple[str, ...], now: int) -> tuple[str, ...]:
         """See `engine.driven.Desk`. Whoever stands in for somebody who is away may approve too."""
@@ -40,6 +48,22 @@ class ProjectDesk:
         if line is None:
             raise SettingsError(f'connections.yaml has no usable line "{connection}", and this run needs it')
         return canonical(line.settings).decode()
+
+    def messages(self, bundle: Bundle, state: State, events: Sequence[e.Event]) -> tuple[Message, ...]:
+        """See `engine.driven.Desk`."""
+        if not any(isinstance(event, TELLING) for event in events):
+            return ()
+        return messages_of(
+            self.staff(), bundle, state, events, lambda by: self.entitled(bundle, state, by, events[-1].at)
+        )  # fmt: skip
+
+    def staff(self) -> Staff:
+        """The project's people as they are now."""
+        project = self._project()
+        calendar = calendar_of(project.people, project.settings.zone)
+        return Staff(
+            people=project.people, channels=self._channels, calendar=calendar, admin=project.settings.admin
+        )  # fmt: skip
 
     def _behind(self, state: State, name: str, now: int, zone: str) -> Iterator[Person]:
         people = self._project().people

@@ -22,6 +22,8 @@ from runner.language.project import Project
 Channel = Literal["mail", "chat"]
 LIMIT = 30 * SECOND
 """How long a mail server may take, ms."""
+QUOTE = "> "
+"""How a paragraph begins that others wrote."""
 BUTTON = "display:inline-block;padding:.6em 1em;border:1px solid;border-radius:4px;text-decoration:none"
 
 
@@ -45,16 +47,15 @@ class Post:
         """The language this person is spoken to in."""
         return person.language or self._project().settings.language
 
-    async def tell(
-        self, channel: Channel, person: Person, subject: str, text: str, key: str, *, link: str = ""
-    ) -> Outcome:
+    async def tell(self, channel: str, person: Person, subject: str, text: str, key: str, *, link: str = "") -> Outcome:
         """By one of their channels."""
         if channel == "chat":
             return await self.chat(person, subject, f"{text}\n\n{link}".strip())
         return await self.mail(person, subject, text, key, link=link)
 
     async def mail(self, person: Person, subject: str, text: str, key: str, *, link: str = "") -> Outcome:
-        """A mail. Paragraphs of `text` are parted by an empty line; `link` stands behind them, as a button in HTML.
+        """A mail. Paragraphs of `text` are parted by an empty line, one that others wrote begins with QUOTE; `link`
+        stands behind them, as a button in HTML.
 
         `key` names what is told: under one key there is one Message-ID.
         """
@@ -85,11 +86,17 @@ class Post:
 
 def _html(subject: str, text: str, link: str, language: str) -> str:
     """The same as a plain page: paragraphs, and the link as a button that is spelled out below."""
-    parts = [escape(part).replace("\n", Markup("<br>\n")) for part in text.split("\n\n")]
-    body = Markup("\n").join(Markup("<p>{}</p>").format(part) for part in parts)
+    body = Markup("\n").join(_paragraph(part) for part in text.split("\n\n"))
     if link:
         shown = Markup('<p><a href="{0}" style="{1}">{2}</a></p>\n<p><a href="{0}">{0}</a></p>')
         body += Markup("\n") + shown.format(link, BUTTON, subject)
     page = Markup('<!doctype html>\n<html lang="{}"><head><meta charset="utf-8"><title>{}</title></head>\n{}</html>\n')
     frame = Markup('<body style="font-family:sans-serif;line-height:1.5;max-width:36em">\n{}\n</body>').format(body)
     return str(page.format(language, subject, frame))
+
+
+def _paragraph(part: str) -> Markup:
+    """What others wrote stands apart from our own words."""
+    is_quoted = part.startswith(QUOTE)
+    lines = escape(part.removeprefix(QUOTE)).replace("\n", Markup("<br>\n"))
+    return Markup("<blockquote>{}</blockquote>" if is_quoted else "<p>{}</p>").format(lines)

@@ -30,7 +30,9 @@ from runner.core.events import (
 from runner.errors import NotFound
 from runner.store.facts import Awaited, EffectChange, HandOffChange, LogEnd, RunColumns
 from runner.store.log import SITE, Entry, chained
+from runner.store.messages import ASKS, Message
 from runner.store.notices import notices_of
+from runner.store.outbox import row_of
 from runner.store.record_locks import Use, read_uses
 from runner.store.statements import INDEXED, Rows, Statements, Values
 from runner.store.tables import runs
@@ -191,6 +193,14 @@ class Batch:
         """Rows of all that the run waits for."""
         self.others.append((self.words.await_nothing, (run,)))
         self.others.extend((self.words.awaited, awaited_row(run, one)) for one in waits)
+
+    def set_messages(self, run: str, messages: Iterable[Message]) -> None:
+        """Rows of the outbox. Whoever is asked has a locator."""
+        for it in messages:
+            self.others.append((self.words.outbox, row_of(run, it)))
+            if it.kind in ASKS:
+                rows = notices_of(run, it.about, it.round, [it.person], it.at)
+                self.others.extend((self.words.notices, row) for row in rows)
 
     def rest_effects(self, run: str, disposition: str) -> None:
         """What every pending effect of the run becomes."""

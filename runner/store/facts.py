@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 from runner.contract import Json, Outcome
 from runner.core.events import Event, SiteEvent
 from runner.errors import NotPossible, StoreError
+from runner.store.messages import Message
 
 Disposition = Literal["pending", "undone", "answered", "accepted", "by_hand", "stands"]
 """`pending` while the run goes on; at the end every applied effect has one of the other five."""
@@ -130,6 +131,8 @@ class Append:
     """What every effect of the run that is still pending becomes."""
     follow: NewRun | None = None
     """A run that is started in the same transaction, or joined."""
+    messages: tuple[Message, ...] = ()
+    """What people are told of it once it is committed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -327,11 +330,11 @@ class Store(Logs, Protocol):
     async def append(self, append: Append) -> LogEnd:
         """Decisions. Raises SequenceConflict, RecordIsHeld, StoreUnwritable."""
 
-    async def report(self, run: str, event: Event, seq: int | None = None) -> LogEnd:
+    async def report(self, run: str, event: Event, seq: int | None = None, messages: Sequence[Message] = ()) -> LogEnd:
         """A report: takes the next seq whatever it is. Raises AlreadyReported if its guard stands in the run's log
         already, NotFound if there is no such run. Never refused because the run has ended: the caller decides by the
         state whether to write the event itself or an EvidenceLate. With `seq` (a person's order, checked against the
-        state there) it is refused with SequenceConflict where the run has moved on."""
+        state there) it is refused with SequenceConflict where the run has moved on. `messages` are written with it."""
 
     async def carry_out(self, operation: OwnOperation, event: Callable[[Outcome], Event]) -> tuple[LogEnd, Event]:
         """Carries out an action on our own tables and reports the outcome in the same transaction, exactly once by the

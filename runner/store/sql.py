@@ -24,6 +24,7 @@ from runner.store.events import FeedWork, KeepWork
 from runner.store.facts import Append, LogEnd, NewRun, OwnOperation, RunColumns, Started
 from runner.store.lock import EngineLock
 from runner.store.log import Entry, apart, encode, stands_for, without_output
+from runner.store.messages import Message
 from runner.store.personal import Personal
 from runner.store.prune import Portion, PruneWork
 from runner.store.schema import ensure_schema, is_older
@@ -133,10 +134,10 @@ class SqlStore(Audit):
         follow = None if append.follow is None else StartWork(append.follow, (await self._made(append.follow.event))[1])
         return await self._put(AppendWork(append, tuple(entries), follow))
 
-    async def report(self, run: str, event: Event, seq: int | None = None) -> LogEnd:
+    async def report(self, run: str, event: Event, seq: int | None = None, messages: Sequence[Message] = ()) -> LogEnd:
         """A report. Raises AlreadyReported, NotFound, SequenceConflict, StoreUnwritable. Large outputs: see
         `artifacts.fit`."""
-        return await self._put(ReportWork(run, *await self._made(event), seq))
+        return await self._put(ReportWork(run, *await self._made(event), seq, messages))
 
     async def carry_out(self, operation: OwnOperation, event: Callable[[Outcome], Event]) -> tuple[LogEnd, Event]:
         return await self._put(OwnWork(run=operation.run, operation=operation, settle=event, store=self._stored))

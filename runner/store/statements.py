@@ -24,6 +24,7 @@ from runner.store.tables import (
     log,
     meta,
     notices,
+    outbox,
     quarantine,
     receipts,
     runs,
@@ -86,7 +87,7 @@ class Statements:
         self.quarantine, self.site_holds = self._insert(quarantine, "change"), self._insert(site_holds, "change")
         self.locks, self.waits = self._insert(locks), self._insert(waits)
         self.awaited, self.kept_events = self._insert(awaited), self._insert(kept_events, "keep")
-        self.notices = self._insert(notices, "keep")
+        self.notices, self.outbox = self._insert(notices, "keep"), self._insert(outbox, "change")
         self.await_nothing = self._text(delete(awaited).where(*_equal(awaited, "run_id")))
         pending = text("disposition = 'pending'")
         self.rest = self._text(

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, MetaData, PrimaryKeyConstraint, Table, Text, text
 
-SCHEMA = "0004"
+SCHEMA = "0005"
 """The newest numbered migration: what `alembic_version` must say."""
 
 metadata = MetaData(naming_convention={"pk": "pk_%(table_name)s", "fk": "fk_%(table_name)s_%(column_0_name)s"})
@@ -185,6 +185,20 @@ notices = _table(
     *_numbers("at"),
     _index("ix_notices_once", "run_id about round person", unique=True),
     _index("ix_notices_person", "person at"),
+)
+
+outbox = _table(
+    "outbox",
+    "run_id about round person channel kind",
+    _of_run(),
+    *_words("about"),
+    *_numbers("round"),
+    *_words("person", "channel", "kind"),
+    *_numbers("at", "due"),
+    *_words("status"),
+    *_numbers("tries"),
+    *_words("said"),
+    _index("ix_outbox_due", "due", "status = 'due'"),
 )
 
 codes = _table(

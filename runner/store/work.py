@@ -7,7 +7,7 @@ batch is committed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Generic, TypeVar
@@ -29,8 +29,18 @@ from runner.core.events import (
 )
 from runner.errors import AmendsError, RunKeyConflict, SequenceConflict, StoreError
 from runner.store.batch import Batch, Head, records_of
-from runner.store.facts import AlreadyReported, Append, LogEnd, NewRun, OwnOperation, RecordIsHeld, RunColumns, Started
+from runner.store.facts import (
+    AlreadyReported,
+    Append,
+    LogEnd,
+    NewRun,
+    OwnOperation,
+    RecordIsHeld,
+    RunColumns,
+    Started,
+)
 from runner.store.log import Entry, encode, first_hash
+from runner.store.messages import Message
 from runner.store.record_locks import find_circle, read_uses
 from runner.store.records import carry_out
 from runner.store.sqlite import SqliteFile, Tidied
@@ -115,6 +125,7 @@ class AppendWork(Work[LogEnd]):
         batch.set_handoffs(run, append.handoffs)
         if append.awaited is not None:
             batch.set_awaited(run, append.awaited)
+        batch.set_messages(run, append.messages)
         if append.rest is not None:
             batch.rest_effects(run, append.rest)
         if self.follow is not None:
@@ -129,9 +140,12 @@ def locked_by(append: Append) -> tuple[str, ...]:
 class ReportWork(Work[LogEnd]):
     """A report: takes the next seq, whatever it is; with `seq` only where the run still stands there."""
 
-    def __init__(self, run: str, event: Event, entry: Entry, seq: int | None = None) -> None:
+    def __init__(
+        self, run: str, event: Event, entry: Entry, seq: int | None = None, messages: Sequence[Message] = ()
+    ) -> None:
         self.run = run
         self.seq = seq
+        self.messages = messages
         self.event = event
         self.entries = (entry,)
 
@@ -141,6 +155,7 @@ class ReportWork(Work[LogEnd]):
             raise SequenceConflict(f"run {self.run} stands at entry {head.seq}, not {self.seq} as it was looked at")
         end = batch.add(head, self.entries)
         batch.set_lists(head, self.event)
+        batch.set_messages(self.run, self.messages)
         return end
 
 

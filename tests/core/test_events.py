@@ -94,6 +94,7 @@ ONCE = [
     (e.HandedOff, "handoff:word"),
     (e.HandOffResolved, "resolved:word"),
     (e.RecordLocked, "locked:word"),
+    (e.NoticeSent, "notice:word:7:word:word:word"),
 ]
 
 

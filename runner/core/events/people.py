@@ -97,6 +97,8 @@ class HandOffAcknowledged(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Escalated(Event):
+    """Silence is passed on: about an approval by a decision, about a hand-off by a report of whoever tells people."""
+
     about: str
     to: str
 
@@ -123,10 +125,19 @@ class HandOffResolved(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NoticeSent(Event):
+    """A person was told `about` an approval (its `round`), a hand-off or the run (empty). `by` is mail or chat; `kind`:
+    asked, joined, reminder, handed_off, escalated, told, unreached."""
+
     kind_of_fact: ClassVar[str] = "report"
     about: str
     to: str
     by: str = ""
+    round: int = 0
+    kind: str = ""
+
+    @property
+    def guard(self) -> str | None:
+        return f"notice:{self.about}:{self.round}:{self.kind}:{self.to}:{self.by}" if self.kind else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

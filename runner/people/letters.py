@@ -1,0 +1,138 @@
+"""What a message says, in the reader's language. What came from outside is one quoted line without invisible signs."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from runner.clock import shown
+from runner.core.state import State
+from runner.people.post import QUOTE
+from runner.store.messages import ASKS, Outgoing
+from runner.tongue import _, marked
+
+LONGEST = 400
+DRAFT = "DRAFT"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Letter:
+    """One message, ready to go."""
+
+    subject: str
+    text: str
+    link: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Matter:
+    """What a message is about, as it stands when it is sent. `question` is what an approval asks, `address` where the
+    pages are, `name` says what a person is called, `veil` takes personal data out of a text.
+    """
+
+    title: str
+    state: State
+    address: str
+    zone: str
+    name: Callable[[str], str]
+    veil: Callable[[str], str]
+    question: str = ""
+    locator: str = ""
+
+    def quoted(self, text: str) -> str:
+        """Words of others, in one line that cannot be taken for ours."""
+        return QUOTE + self.plain(text)
+
+    def plain(self, text: str) -> str:
+        """The same without the mark."""
+        kept = "".join(sign if unicodedata.category(sign) not in ("Cf", "Cc", "Zl", "Zp") else " " for sign in text)
+        line = self.veil(" ".join(kept.split()))
+        return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+
+
+def letter_about(matter: Matter, it: Outgoing) -> Letter:
+    """The words of one message."""
+    write = _of_approval if it.kind in ASKS else _of_failure if it.kind == "unreached" else _of_run
+    letter = (_of_handoff if it.kind != "unreached" and it.about in matter.state.handoffs else write)(matter, it)
+    if matter.state.mode != "draft":
+        return letter
+    text = f"{_('DRAFT: nothing was sent.')}\n\n{letter.text}"
+    return Letter(subject=f"{DRAFT} {letter.subject}", text=text, link=letter.link)
+
+
+def _letter(subject: str, *paragraphs: str, link: str) -> Letter:
+    return Letter(subject=subject, text="\n\n".join(part for part in paragraphs if part), link=link)
+
+
+_ASKED: Mapping[str, str] = {
+    "asked": marked("You are asked to decide this:"),
+    "joined": marked("Nobody has decided this yet, so you are asked too:"),
+    "reminder": marked("Nobody has decided this yet:"),
+}
+
+
+def _of_approval(matter: Matter, it: Outgoing) -> Letter:
+    state = matter.state
+    by = state.starter and _("{person} has started it.", person=matter.name(state.starter))
+    return _letter(
+        _("Please decide: {question}", question=matter.plain(matter.question)),
+        _(_ASKED[it.kind]),
+        matter.quoted(matter.question),
+        _("Time to decide: until {until}. Silence is a no.", until=shown(state.gates[it.about].due, matter.zone)),
+        " ".join((_("It is a step of the flow “{title}”.", title=matter.title), by)).strip(),
+        _("The page shows exactly what will be sent. Opening it decides nothing; there you say who you are."),
+        link=f"{matter.address}/review/{matter.locator}",
+    )
+
+
+_HANDED: Mapping[str, str] = {
+    "handed_off": marked("The run cannot go on by itself, and you are asked what to do."),
+    "escalated": marked("The run cannot go on by itself. {owner} has not answered, so you are asked what to do."),
+    "told": marked("The run cannot go on by itself. {owner} is asked what to do; you are told of it."),
+}
+
+
+def _of_handoff(matter: Matter, it: Outgoing) -> Letter:
+    asked = matter.state.handoffs[it.about]
+    is_of_flow = asked.kind == "step"
+    return _letter(
+        _("A run needs a person: {title}", title=matter.title),
+        _(_HANDED[it.kind], owner=matter.name(asked.owner)),
+        "" if is_of_flow else matter.quoted(asked.summary),
+        matter.quoted(asked.say) if asked.say else "",
+        _("The page says what was done, what stands, and what can be done now.")
+        + ("" if it.kind == "told" else " " + _("Say there that you are looking at it: silence is passed on.")),
+        link=f"{matter.address}/handoffs/{it.run}/{it.about}",
+    )
+
+
+_ENDED: Mapping[str, str] = {
+    "failed": marked("It failed. Nothing had been done."),
+    "compensated": marked("It failed. What had been done was made good."),
+    "stopped": marked("It was stopped. What had been done stays."),
+    "closed": marked("It failed, and a person has settled it."),
+}
+
+
+def _of_run(matter: Matter, it: Outgoing) -> Letter:
+    state = matter.state
+    failure = state.root.failure
+    return _letter(
+        _("A run has failed: {title}", title=matter.title),
+        _(_ENDED.get(state.status, _ENDED["failed"])),
+        matter.quoted(failure.summary) if failure is not None else "",
+        _("You are told because the flow says so; nothing is asked of you."),
+        link=f"{matter.address}/runs/{it.run}",
+    )
+
+
+def _of_failure(matter: Matter, it: Outgoing) -> Letter:
+    person, _colon, why = it.said.partition(" ")
+    return _letter(
+        _("{person} could not be told", person=matter.name(person)),
+        _("A message about the flow “{title}” did not reach {person}:", title=matter.title, person=matter.name(person)),
+        matter.quoted(why),
+        _("Put the address right in people.yaml, and tell them: somebody waits for their answer."),
+        link=f"{matter.address}/runs/{it.run}",
+    )

@@ -1,0 +1,322 @@
+"""Who is told of what: mails through a real server, written with the fact and sent after it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from runner.app import OwnDriver
+from runner.clock import HOUR, MINUTE
+from runner.contract import Json
+from runner.core import events as e
+from runner.engine.starting import Wish
+from runner.language.project import Project
+from runner.people.operations import Order
+from runner.store import notices, outbox
+from runner.store.lock import EngineLock
+from runner.store.messages import Outgoing
+from tests.people.office import PEOPLE, make_office
+from tests.support.smtp_service import SmtpScript, SmtpService
+
+TOP = "title: Letters go out\nowner: team:ops\nmode: live\nrun_key: ${{ trigger.id }}\n"
+SEND = """\
+  - id: send
+    do: records.create
+    with: { collection: letters, text: "${{ inputs.text }}" }
+    compensate: cancel
+"""
+ASKING = f"""\
+{TOP}inputs: {{ text: text }}
+steps:
+  - id: go
+    approve: Send “${{{{ inputs.text }}}}”?
+    covers: [send]
+    by: team:leads
+    within: 4 hours
+    remind: 1 hour
+    escalate_to: person:tom
+{SEND}"""
+HANDING = f"{TOP}steps:\n  - id: look\n    hand_off: team:ops\n    say: Is it right?\n"
+FAILING = f"""\
+{TOP}on_failure: {{ do: compensate, tell: team:leads, within: 30 min, escalate_to: person:bob }}
+steps:
+  - id: one
+    do: records.create
+    with: {{ collection: letters, text: one }}
+    compensate: COMPENSATE
+  - id: two
+    do: records.update
+    with: {{ collection: letters, id: nobody, text: two }}
+    compensate: {{ none: Nothing is there. }}
+    unattended: It is our own table.
+"""
+FLOWS = {
+    "asking": ASKING, "handing": HANDING, "failing": FAILING.replace("COMPENSATE", "cancel"),
+    "stuck": FAILING.replace("COMPENSATE", "{ hand_off: team:ops, say: Take it away. }"),
+}  # fmt: skip
+E = TypeVar("E", bound=e.Event)
+AT = 1_788_220_800_000  # a Tuesday, 09:00 in Tokyo
+
+
+class Turned:
+    """A clock that stands until it is turned; the engine's own pauses are real."""
+
+    def __init__(self, at: int = AT) -> None:
+        self.at = at
+
+    def now(self) -> int:
+        return self.at
+
+    def monotonic(self) -> int:
+        return self.at
+
+
+class Office:
+    """A project at work."""
+
+    def __init__(self, driver: OwnDriver, clock: Turned, mail: SmtpService) -> None:
+        self.driver, self.clock, self.mail = driver, clock, mail
+
+    async def start(self, flow: str, mode: str = "", starter: str = "person:root", **inputs: Json) -> str:
+        begun = await self.driver.start(
+            flow, Wish(given=inputs, key=f"{flow} {mode} {starter}", starter=starter, mode=mode)
+        )
+        await self.rest(begun.run)
+        return begun.run
+
+    async def rest(self, run: str) -> None:
+        await self.driver.engine.rest(run)
+        await self.driver.notifier.send_due()
+        await self.driver.engine.rest(run)
+
+    async def turn(self, run: str, ms: int) -> None:
+        """Time goes on, and what is due then happens."""
+        self.clock.at += ms
+        self.driver.engine.wake(run)
+        await self.rest(run)
+        await self.rest(run)
+
+    def told(self) -> list[tuple[str, str]]:
+        """(to whom, the subject) of every mail, in order of address; then they are forgotten."""
+        found = sorted((mail.to[0].partition("@")[0], mail.subject) for mail in self.mail.mails)
+        self.mail.mails.clear()
+        return found
+
+    def rows(self, run: str) -> list[Outgoing]:
+        return list(self.driver.store.ask(outbox.of_run(run)))
+
+    def said(self, run: str, kind: type[E]) -> list[E]:
+        return [row.event for row in self.driver.store.log(run) if isinstance(row.event, kind)]
+
+
+@asynccontextmanager
+async def at_work(
+    folder: Path, mail: SmtpService, clock: Turned | None = None, people: str = PEOPLE
+) -> AsyncIterator[Office]:
+    project = make_office(folder, mail.port, FLOWS, people)
+    async with resumed(project, mail, clock or Turned()) as office:
+        yield office
+
+
+@asynccontextmanager
+async def resumed(project: Project, mail: SmtpService, clock: Turned) -> AsyncIterator[Office]:
+    lock = EngineLock(project.folder)
+    assert lock.acquire()
+    driver = OwnDriver(project, clock, lock)
+    async with driver.running(settles=False):
+        yield Office(driver, clock, mail)
+
+
+async def test_whoever_is_asked_gets_a_link_in_their_language(tmp_path: Path) -> None:
+    async with SmtpService() as mail, at_work(tmp_path / "it", mail) as office:
+        run = await office.start("asking", text="Hello")
+        assert [mail.to for mail in mail.mails] == [("aya@acme.test",), ("lin@acme.test",)]
+        found = {one.person: one.locator for one in office.driver.store.ask(notices.of_run(run, "go", 1))}
+        for each in mail.mails:
+            locator = found[f"person:{each.to[0].partition('@')[0]}"]
+            assert f"https://amends.test/review/{locator}\n" in each.body().replace("\r\n", "\n")
+        sent = office.said(run, e.NoticeSent)
+        assert [(one.to, one.about, one.round, one.kind, one.by) for one in sent] == [
+            ("person:aya", "go", 1, "asked", "mail"), ("person:lin", "go", 1, "asked", "mail"),
+        ]  # fmt: skip
+        await office.turn(run, 0)
+        assert len(mail.mails) == 2
+
+
+async def test_a_reminder_goes_to_all_and_silence_brings_in_another(tmp_path: Path) -> None:
+    async with SmtpService() as mail, at_work(tmp_path / "it", mail) as office:
+        run = await office.start("asking", text="Hello")
+        before = {one.person: one.locator for one in office.driver.store.ask(notices.of_run(run, "go", 1))}
+        office.told()
+        await office.turn(run, HOUR)
+        assert [name for name, _ in office.told()] == ["aya", "lin"]
+        await office.turn(run, HOUR)
+        [(name, subject)] = office.told()
+        assert (name, subject) == ("tom", "Please decide: Send “Hello”?")
+        after = {one.person: one.locator for one in office.driver.store.ask(notices.of_run(run, "go", 1))}
+        assert after == before | {"person:tom": after["person:tom"]}
+        await office.turn(run, 2 * HOUR)
+        assert office.driver.store.run(run).status == "failed"
+        assert office.told() == []
+
+
+async def test_what_is_decided_before_its_mail_left_is_not_sent(tmp_path: Path) -> None:
+    async with SmtpService(SmtpScript(at_connect=["drop"] * 50)) as mail, at_work(tmp_path / "it", mail) as office:
+        run = await office.start("asking", text="Hello")
+        assert {row.status for row in office.rows(run)} == {"due"}
+        [asked] = office.said(run, e.ApprovalRequested)
+        decided = e.ApprovalDecided(
+            at=AT + 1, step="go", approval="go", round=1, answer="yes", by="person:lin", hash=asked.hash
+        )  # fmt: skip
+        await office.driver.store.report(run, decided)
+        mail.tell(SmtpScript())
+        await office.turn(run, HOUR)
+        assert office.told() == []
+        assert {row.status for row in office.rows(run)} == {"dropped"}
+        assert office.driver.store.run(run).status == "succeeded"
+
+
+async def test_a_draft_asks_nobody_but_who_started_it(tmp_path: Path) -> None:
+    async with SmtpService() as mail, at_work(tmp_path / "it", mail) as office:
+        await office.start("asking", mode="draft", starter="person:tom", text="Hello")
+        await office.start("handing", mode="draft", starter="person:tom")
+        assert office.told() == [
+            ("tom", "DRAFT A run needs a person: Letters go out"), ("tom", "DRAFT Please decide: Send “Hello”?"),
+        ]  # fmt: skip
+        run = await office.start("asking", mode="draft", starter="person:me", text="Mine")
+        await office.turn(run, 12 * HOUR)
+        assert office.told() == []
+
+
+async def test_silence_about_a_hand_off_goes_down_the_line_to_the_admin(tmp_path: Path) -> None:
+    people = PEOPLE.replace("person:cfo]", "person:aya]")
+    async with SmtpService() as mail, at_work(tmp_path / "it", mail, people=people) as office:
+        run = await office.start("handing")
+        assert "https://amends.test/handoffs/" in mail.mails[0].body()
+        assert office.told() == [("tom", "A run needs a person: Letters go out")]
+        await office.turn(run, 4 * HOUR - 1)
+        assert office.told() == []
+        for name in ("lin", "aya", "root"):
+            await office.turn(run, 24 * HOUR)
+            assert [who for who, _ in office.told()] == [name]
+        await office.turn(run, 200 * HOUR)
+        assert office.told() == []
+        passed_on = office.said(run, e.Escalated)
+        assert [(one.about, one.to) for one in passed_on] == [
+            ("h1", "person:lin"), ("h1", "person:aya"), ("h1", "person:root"),
+        ]  # fmt: skip
+
+
+async def test_whoever_looks_at_it_stops_the_clock(tmp_path: Path) -> None:
+    async with SmtpService() as mail, at_work(tmp_path / "it", mail) as office:
+        run = await office.start("handing")
+        await office.driver.act(run, Order(action="acknowledge", by="person:tom", handoff="h1"))
+        office.told()
+        await office.turn(run, 100 * HOUR)
+        assert office.told() == []
+        assert [row.status for row in office.rows(run) if row.kind == "escalate"] == ["dropped"]
+
+
+async def test_what_failed_is_told_to_people_of_ours(tmp_path: Path) -> None:
+    async with SmtpService() as mail, at_work(tmp_path / "it", mail) as office:
+        run = await office.start("failing")
+        assert office.driver.store.run(run).status == "compensated"
+        assert office.told() == [
+            ("aya", "A run has failed: Letters go out"),
+            ("lin", "A run has failed: Letters go out"),
+        ]
+        run = await office.start("stuck")
+        assert office.told() == [(name, "A run needs a person: Letters go out") for name in ("aya", "lin", "tom")]
+        await office.turn(run, 30 * MINUTE)
+        assert [name for name, _ in office.told()] == ["bob"]
+
+
+async def test_a_mail_server_that_is_down_for_an_hour_holds_nobody_up(tmp_path: Path) -> None:
+    async with SmtpService() as mail, at_work(tmp_path / "it", mail) as office:
+        mail.tell(SmtpScript(at_connect=["drop"] * 10_000))
+        first = await office.start("handing")
+        second = await office.start("failing")
+        assert office.driver.store.run(second).status == "compensated"
+        for _ in range(12):
+            await office.turn(first, 5 * MINUTE)
+        [tries] = [row.tries for row in office.rows(first) if row.kind == "handed_off"]
+        assert (office.told(), tries in range(1, 10)) == ([], True)
+        mail.tell(SmtpScript())
+        await office.turn(first, 15 * MINUTE)
+        await office.turn(second, MINUTE)
+        assert [name for name, _ in office.told()] == ["aya", "lin", "tom"]
+
+
+async def test_an_address_that_is_refused_is_told_to_the_admin_once(tmp_path: Path) -> None:
+    script = SmtpScript(replies={"aya@acme.test": "550 5.1.1 nobody here"})
+    async with SmtpService(script) as mail, at_work(tmp_path / "it", mail) as office:
+        run = await office.start("asking", text="Hello")
+        assert [mail.subject for mail in mail.mails if mail.to == ("root@acme.test",)] == ["佐藤 綾 could not be told"]
+        assert "550 5.1.1 nobody here" in next(each.body() for each in mail.mails if each.to == ("root@acme.test",))
+        status = {(row.person, row.kind): row.status for row in office.rows(run)}
+        assert status == {
+            ("person:aya", "asked"): "failed", ("person:lin", "asked"): "sent", ("person:root", "unreached"): "sent",
+        }  # fmt: skip
+        assert len(mail.refused) == 1
+
+
+async def test_whoever_was_told_by_chat_is_no_trouble_for_the_admin(tmp_path: Path) -> None:
+    """And the chat that cannot be reached is tried again beside a mail that went out."""
+    people = PEOPLE.replace("members: [tom]", "members: [bob]")
+    script = SmtpScript(replies={"bob@acme.test": "550 5.1.1 nobody here"})
+    async with SmtpService(script) as mail, at_work(tmp_path / "it", mail, people=people) as office:
+        run = await office.start("handing")
+        rows = {(row.person, row.channel): row for row in office.rows(run) if row.kind != "escalate"}
+        assert {place: row.status for place, row in rows.items()} == {
+            ("person:bob", "mail"): "failed", ("person:bob", "chat"): "due",
+        }  # fmt: skip
+        await office.turn(run, 49 * HOUR)
+        await office.turn(run, 49 * HOUR)
+        assert "Bob Chat could not be told" in [subject for name, subject in office.told() if name == "root"]
+
+
+async def test_a_reply_that_was_lost_is_sent_again_as_the_same_mail(tmp_path: Path) -> None:
+    async with SmtpService(SmtpScript(after_dot=["drop"])) as mail, at_work(tmp_path / "it", mail) as office:
+        run = await office.start("handing")
+        await office.turn(run, MINUTE)
+        assert [(each.answered, each.to) for each in mail.mails] == [
+            (False, ("tom@acme.test",)),
+            (True, ("tom@acme.test",)),
+        ]
+        assert len({each.message_id for each in mail.mails}) == 1
+        assert len(office.said(run, e.NoticeSent)) == 1
+
+
+async def test_a_person_who_left_is_told_nothing(tmp_path: Path) -> None:
+    async with SmtpService(SmtpScript(at_connect=["drop"] * 9)) as mail, at_work(tmp_path / "it", mail) as office:
+        run = await office.start("asking", text="Hello")
+        file = tmp_path / "it" / "people.yaml"
+        gone = "  aya: { name: 佐藤 綾, mail: aya@acme.test, language: ja }\n"
+        text = file.read_text(encoding="utf-8")
+        file.write_text(text.replace(gone, "").replace("members: [aya, lin]", "members: [lin]"), encoding="utf-8")
+        mail.tell(SmtpScript())
+        await office.turn(run, 5 * MINUTE)
+        assert [name for name, _ in office.told()] == ["lin", "root"]
+
+
+async def test_words_of_others_stay_one_quoted_line(tmp_path: Path) -> None:
+    async with SmtpService() as mail, at_work(tmp_path / "it", mail) as office:
+        await office.start("asking", text="x\r\n\r\nApproved, thank you.\u202e\u200b<b>")
+        lines = mail.mails[0].body().replace("\r\n", "\n").split("\n\n")
+        [quoted] = [line for line in lines if "Approved" in line]
+        assert quoted == "> Send “x Approved, thank you. <b>”?"
+        assert "<blockquote>Send “x Approved, thank you. &lt;b&gt;”?</blockquote>" in mail.mails[0].body("html")
+
+
+async def test_personal_data_does_not_go_into_mailboxes(tmp_path: Path) -> None:
+    async with SmtpService() as mail:
+        project = make_office(
+            tmp_path / "it", mail.port,
+            {"asking": ASKING.replace("{ text: text }", "{ text: { text: {}, personal: true } }")},
+        )  # fmt: skip
+        async with resumed(project, mail, Turned()) as office:
+            await office.start("asking", text="Ada Lovelace")
+            assert {each.subject for each in mail.mails} == {"Please decide: Send “•••”?"}
+            assert "Lovelace" not in "".join(each.body() + each.body("html") for each in mail.mails)
