@@ -87,11 +87,13 @@ class LogSource:
         self._events = events
 
     def newest(self, scope: str, before: int | None, limit: int) -> Sequence[tuple[int, str]]:
-        made_good = {
-            event.step
-            for event in self._events
-            if isinstance(event, e.ScopeEnded) and event.kind == "item" and event.outcome == "compensated"
-        }
+        made_good: set[str] = set()
+        for event in self._events:
+            is_good = isinstance(event, e.ScopeEnded) and event.outcome == "compensated"
+            if is_good or isinstance(event, e.ItemSetAside):
+                made_good.add(event.step)
+            elif isinstance(event, e.ScopeStarted):
+                made_good.discard(event.step)
         starts = {
             event.start_no: event.step
             for event in self._events
