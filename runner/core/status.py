@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from runner.core.paths import is_in
 from runner.core.state import Call, Held, State
+
+EVENT, APPROVAL = "the event ", "an approval "
+"""How `waiting_for` begins where a step waits for an event, or for people."""
+WAIT_FOR_PERSON = " for a person"
+"""How it ends where it is about items of a list."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,16 +87,26 @@ def _waits(state: State, dues: dict[str, int], status: str) -> tuple[str, str]:
     if opened:
         return opened[0][0], "an answer"
     if status == "needs_person":
-        return state.open_handoffs[0].step, state.open_handoffs[0].summary
+        return _asks(state)
     for path, held in state.held.items():
         return path, waits_for(held)
     for name, gate in state.gates.items():
         if gate.status == "open":
-            return name.partition(":")[0], f"an approval by {' or '.join(gate.by)}"
+            return name.partition(":")[0], f"{APPROVAL}by {' or '.join(gate.by)}"
     for path, step in state.steps.items():
         if step.event:
-            return path, f"the event {step.event}"
+            return path, f"{EVENT}{step.event}"
     if dues:
         at = min(dues, key=lambda path: dues[path])
         return at, "a timer"
     return "", ""
+
+
+def _asks(state: State) -> tuple[str, str]:
+    """What a person is asked; where it is about several items of one list, about how many."""
+    asked = [handoff.step for handoff in state.open_handoffs]
+    for path, listing in state.lists.items():
+        items = {step[len(path) + 1 :].partition("/")[0] for step in asked if is_in(step, path)}
+        if len(items) > 1 and all(is_in(step, path) for step in asked):
+            return asked[0], f"{len(items)} of {listing.items.count} items of {path} wait{WAIT_FOR_PERSON}"
+    return asked[0], state.open_handoffs[0].summary

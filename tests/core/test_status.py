@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,16 @@ NOT_SENT_CALL = e.CallNotSent(at=2, **CALL, reason="connection")  # type: ignore
 RETRY = e.TimerSet(at=2, step="a", timer="retry", due=9, purpose="do")
 WAIT = e.TimerSet(at=2, step="w", timer="wait", due=5)
 AWAITS = e.EventAwaited(at=2, step="r", event="paid", match={"claim": "C1"})
+LIST = [
+    e.ScopeStarted(at=1, step="l", kind="each", value=[1, 2, 3]),
+    *(e.ScopeStarted(at=1, step=f"l/{number}", kind="item", name=f"n{number}") for number in (1, 2)),
+]
+
+
+def asks(step: str, handoff: str) -> e.HandedOff:
+    return replace(ASKS, step=step, handoff=handoff)
+
+
 CLOSED = e.ForwardClosed(at=4, cause="failure", compensate=True)
 
 STANDINGS: list[tuple[str, list[e.Event], tuple[str, str, int | None, str, str, str]]] = [
@@ -54,6 +65,21 @@ STANDINGS: list[tuple[str, list[e.Event], tuple[str, str, int | None, str, str, 
     ("an event, in time", [AWAITS, WAIT], ("waiting", "forward", 5, "r", "the event paid", "")),
     ("paused", [WAIT, e.RunPaused(at=3, by="p")], ("paused", "forward", None, "w", "a timer", "")),
     ("asked", [INTENT, LOST_CALL, ASKS], ("needs_person", "forward", None, "a", "?", "team:x")),
+    (
+        "items of a list ask",
+        [*LIST, asks("l/1/a", "h1"), asks("l/2/a", "h2")],
+        ("needs_person", "forward", None, "l/1/a", "2 of 3 items of l wait for a person", "team:x"),
+    ),
+    (
+        "one item asks",
+        [*LIST, asks("l/1/a", "h1"), asks("l/1/b", "h2")],
+        ("needs_person", "forward", None, "l/1/a", "?", "team:x"),
+    ),
+    (
+        "items ask, and another step",
+        [*LIST, asks("l/1/a", "h1"), asks("l/2/a", "h2"), asks("a", "h3")],
+        ("needs_person", "forward", None, "l/1/a", "?", "team:x"),
+    ),
     ("asked, and waits", [INTENT, LOST_CALL, ASKS, WAIT], ("needs_person", "forward", 5, "a", "?", "team:x")),
     (
         "asked, and a call is out",
