@@ -33,7 +33,7 @@ def show(run: RunId, handoff: HandOffId = "", reveal: Reveal = False, as_json: A
         return
     out = page.console()
     before = (timeline.head(story), Text(), Text("What happened", style="bold"), timeline.timeline(story, out))
-    page.show(*before, *timeline.ending(story), out=out)
+    page.show(*before, *timeline.ending(story, handoff), out=out)
 
 
 @COMMANDS.command(help="Say that somebody is looking at it; the question stays open.")

@@ -64,6 +64,14 @@ def grid(widths: Sequence[int | None]) -> Table:
     return table
 
 
+def grid_of(rows: Iterable[Sequence[str]]) -> Table:
+    """Rows of a table without lines or heads."""
+    table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
 def listed(heads: Sequence[str], rows: Iterable[Sequence[str]], *, fixed: Sequence[int] = ()) -> Table:
     """A list with a heading; the columns numbered in `fixed` are never cut."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")

@@ -10,6 +10,7 @@ from rich.text import Text
 from runner.cli import page
 from runner.clock import iso, shown
 from runner.contract import Json
+from runner.core.paths import list_of
 from runner.core.state import HandOff
 from runner.telling import sent, words
 from runner.telling.questions import asks, label_of, to_give, what_was_sent
@@ -27,6 +28,7 @@ def question(story: Story, handoff: HandOff) -> Iterator[RenderableType]:
     table.add_row("  For", f"{words.plain(handoff.owner)}, since {shown(handoff.opened_at, story.zone)}{seen}")
     step = story.bundle.find(handoff.step)
     known = {
+        "In": _around(story, handoff.step),
         "Why": words.sentence(handoff.summary) if handoff.kind != "step" else "",
         "Rule": words.sentence(step.rule) if step is not None else "",
         "Note": words.sentence(handoff.say),
@@ -38,8 +40,53 @@ def question(story: Story, handoff: HandOff) -> Iterator[RenderableType]:
     for name, shown_value in handoff.show.items():
         table.add_row("", f"{name}: {sent.value(shown_value)}")
     yield table
+    if handoff.kind == "set_aside":
+        yield from _aside(story, handoff)
     commands = answers(story, handoff)
     yield from (typed(label_of(story, handoff, choice), command) for choice, command in commands.items())
+
+
+SOME = 10
+"""Items that were set aside of which each is shown with its commands."""
+
+
+def _around(story: Story, path: str) -> str:
+    """The item and the called flow that a step stands in."""
+    found = []
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        step = story.bundle.find(path)
+        if list_of(path):
+            found.append(f"item {story.place(path)} ({path})")
+        elif step is not None and step.verb == "call":
+            found.append(f"flow {step.flow} (called by {story.place(path)})")
+    return ", ".join(found)
+
+
+def _aside(story: Story, handoff: HandOff) -> Iterator[RenderableType]:
+    """The items that were set aside, why, and what to type about one of them."""
+    listing = story.state.lists.get(handoff.step)
+    aside = sorted(listing.aside.items()) if listing is not None else []
+    rows = [
+        (f"  {handoff.step}/{number}", words.plain(each.name), words.sentence(each.reason))
+        for number, each in aside[:SOME]
+    ]
+    yield page.listed(("  item", "name", "why it was set aside"), rows, fixed=(0, 1))
+    if len(aside) > SOME:
+        yield Text(f"  and {len(aside) - SOME} more: {words.PROGRAM} runs show {story.view.run} --step {handoff.step}")
+    if aside:
+        yield from (
+            typed(label, command) for label, command in item_answers(story, f"{handoff.step}/{aside[0][0]}").items()
+        )
+
+
+def item_answers(story: Story, item: str) -> dict[str, str]:
+    """What can be done about one item that was set aside, and what to type for it."""
+    run, name = story.view.run, story.place(item).rpartition(" › ")[2]
+    return {
+        f"do {name} alone anew": f"{words.PROGRAM} runs retry {run} {item}",
+        f"leave {name} set aside": f'{words.PROGRAM} runs skip {run} {item} --reason "…"',
+    }
 
 
 def typed(label: str, command: str) -> Text:
@@ -85,5 +132,6 @@ def question_json(story: Story, handoff: HandOff) -> Mapping[str, Json]:
         "question": asks(story, handoff),
         "show": dict(handoff.show),
         "sent": {name.lower(): text for name, text in what_was_sent(story, handoff).items() if text},
+        "place": story.place(handoff.step),
         "choices": answers(story, handoff),
     }

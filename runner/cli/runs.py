@@ -14,7 +14,8 @@ from runner.cli.lists import RUNS as COMMANDS
 from runner.cli.place import AsJson, By, Reason, Reference, Reveal, RunId
 from runner.cli.run import read_given
 from runner.contract import Json
-from runner.errors import NotPossible
+from runner.core.paths import is_in
+from runner.errors import NotFound, NotPossible
 from runner.language.versions import changes, short
 from runner.people.holds import Hold
 from runner.people.operations import Order
@@ -57,9 +58,18 @@ ORDERS: Mapping[str, tuple[str, str]] = {
 
 
 @COMMANDS.command(help="Show one run: what happened, what stands, what can be done now.")
-def show(run: RunId, reveal: Reveal = False, as_json: AsJson = False) -> None:
+def show(
+    run: RunId,
+    step: Annotated[str, typer.Option("--step", help="All that happened at one step, or in one item: letters/7.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Every item of every list.")] = False,
+    reveal: Reveal = False,
+    as_json: AsJson = False,
+) -> None:
     with watching.opened() as amends:
-        story = watching.placed(amends, watching.story_of(amends, run, reveal=reveal))
+        whole = step or ("" if everything else None)
+        story = watching.placed(amends, watching.story_of(amends, run, reveal=reveal, whole=whole))
+        if step and not any(line.step == step or is_in(line.step, step) for line in story.told):
+            raise NotFound(f'nothing has happened at "{step}" in run {story.view.run}')
     if as_json:
         page.say_json(timeline.as_json(story))
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
@@ -13,26 +14,37 @@ from runner.cli.lists import view_json
 from runner.cli.questions import question, question_json, typed
 from runner.clock import iso, shown
 from runner.contract import Json
-from runner.core.state import State
+from runner.core.paths import is_in, list_of
+from runner.core.state import HandOff, State
 from runner.language.bundle import Bundle
 from runner.language.flow import Step
+from runner.store.abridged import FEW, item_of
 from runner.store.facts import EffectView
 from runner.telling import sent, times, words
 from runner.telling.lines import action_title
-from runner.telling.story import ENDED_WELL, Clock, Story, became, further, status_line, tagged
+from runner.telling.story import ENDED_WELL, Clock, Story, became, became_of, further, status_line, tagged
+from runner.telling.tree import Line
 
-STEP = 14
-TOLD = ("seq", "sign", "step", "branch", "text", "details")
+STEP, DEEPER, LONGEST = 14, 4, 28
+"""How wide the column of the steps may be, how much wider for each depth, and at most."""
+INDENT = "  "
+DEEP = 24
+"""From this length on the place of a step leaves room for a short id only."""
+MOST_EFFECTS, MOST_NAMED, SHOWN = 60, 12, 3
+TOLD = ("seq", "sign", "step", "place", "branch", "text", "details", "depth")
 """The fields of a timeline's line that machines get, beside its time."""
 
 
 def full(story: Story, out: Console) -> RenderableType:
-    """The whole page: head, timeline, effects, what stands, what can be done."""
+    """The whole page: head, timeline, effects, what stands, what can be done. Of one part only what happened there."""
     start = story.view.started_at
     when = f"{times.moment(start, story.zone):%Y-%m-%d}, times {times.offset(start, story.zone)}"
     parts = [head(story), Text(), Text(f"What happened ({when})", style="bold"), timeline(story, out)]
-    if story.effects:
-        parts += [Text(), Text("What was done outside, and what has become of it", style="bold"), effects(story)]
+    if story.effects or story.folded:
+        parts += [Text(), Text("What was done outside, and what has become of it", style="bold"), *effects(story)]
+    if any(listing.items.count > FEW for listing in story.state.lists.values()) and story.whole is None:
+        shown_all = f"{words.PROGRAM} runs show {story.view.run}"
+        parts += [Text(), Text(f"All items: {shown_all} --all; one: {shown_all} --step {_an_item(story)}", style="dim")]
     return Group(*parts, *ending(story))
 
 
@@ -92,17 +104,18 @@ def head(story: Story) -> RenderableType:
 def timeline(story: Story, out: Console, *, ahead: bool = False, since: int = 0) -> RenderableType:
     """What happened, one line for each thing. With `ahead` the steps still to come follow, cut to fit the terminal."""
     clock = Clock(story)
-    told = sorted((line for line in story.lines if line.seq > since), key=lambda line: line.at)
     lines: list[tuple[str, words.Sign | None, str, str]] = []
-    for line in (*told, *story.asking):
-        lines.append((clock.time(line.at), line.sign, line.step, clock.text(line)))
+    for line in _chosen(story, ahead=ahead, since=since):
+        lines.append((clock.time(line.at), line.sign, INDENT * line.depth + line.name, clock.text(line)))
         lines += [] if ahead else [("", None, "", text) for text in line.details]
     if ahead:
         todo = [] if story.state.root.closed else _to_come(story.bundle.flow.steps, story.state)
         names = story.bundle.flow.branch_names()
         lines += [("", "note", s.id, tagged(names.get(s.id, ""), _what(story.bundle, s))) for s in todo]
         lines = lines[-max(out.height - 3, 5) :]
-    longest = min(max((len(step) for _, _, step, _ in lines), default=0), STEP)
+    deepest = max((line.depth for line in story.told), default=0)
+    widest = min(STEP + DEEPER * deepest, LONGEST)
+    longest = min(max((cell_len(step) for _, _, step, _ in lines), default=0), widest)
     table = page.grid((clock.width, 1, longest, None))
     for at, sign, step, text in lines:
         shown_text = Text(text, "" if at else "dim", no_wrap=ahead, overflow="ellipsis" if ahead else "fold")
@@ -110,12 +123,37 @@ def timeline(story: Story, out: Console, *, ahead: bool = False, since: int = 0)
     return table
 
 
+def _chosen(story: Story, *, ahead: bool, since: int) -> list[Line]:
+    """The lines of the timeline that are shown, and those that they stand under."""
+    whole = story.whole or ""
+    meant = [line for line in story.told if line.seq > since or line.is_asking]
+    meant = [line for line in meant if not whole or line.step == whole or is_in(line.step, whole)]
+    meant = [line for line in meant if not (line.is_quiet and (ahead or line.sign == "good"))]
+    meant = [line for line in meant if not (ahead and _is_detail(story, line))]
+    by_number = {line.number: line for line in story.told}
+    numbers: set[int] = set()
+    for line in meant:
+        number = line.number
+        while number and number not in numbers:
+            numbers.add(number)
+            number = by_number[number].within
+    return [line for line in story.told if line.number in numbers]
+
+
+def _is_detail(story: Story, line: Line) -> bool:
+    """It tells what happened in an item of a long list, and asks nobody."""
+    item = item_of(line.step)
+    listing = story.state.lists.get(item.rpartition("/")[0])
+    is_inside = listing is not None and listing.items.count > FEW and line.step != item
+    return is_inside and line.sign not in ("person", "unknown")
+
+
 def _to_come(steps: tuple[Step, ...], state: State) -> Iterator[Step]:
     """The steps that have not begun; what stands in a choose only when it is known which way it goes."""
     for step in steps:
         if step.id not in state.steps:
             yield step
-        if step.verb != "choose" or step.id in state.steps:
+        if step.verb not in ("choose", "each") or (step.verb == "choose" and step.id in state.steps):
             for branch in step.branches:
                 yield from _to_come(branch.steps, state)
 
@@ -127,6 +165,10 @@ def _what(bundle: Bundle, step: Step) -> str:
         "hand_off": "Hands over to a person",
         "choose": "Chooses how to go on",
         "parallel": f"At once: {names}",
+        "each": "Goes through a list",
+        "call": f"Runs {step.flow} as a part",
+        "wait_for": f"Waits for {step.event}",
+        "emit": f"Sends {step.event}",
     }
     return action_title(bundle.actions, step.action) if step.action else other.get(step.verb, step.verb)
 
@@ -134,13 +176,21 @@ def _what(bundle: Bundle, step: Step) -> str:
 # --- effects ---------------------------------------------------------------------------------------------------------
 
 
-def effects(story: Story) -> RenderableType:
-    """Every effect with its outside id and what has become of it."""
+def effects(story: Story) -> Iterator[RenderableType]:
+    """Every effect with its outside id and what has become of it; those of ended items of long lists as counts."""
+    longest = 30 if max((len(story.place(each.path)) for each in story.effects), default=0) <= DEEP else 12
     rows = [
-        (str(each.start_no), each.path, _did(story, each), words.shown_id(each.external_id, 30), became(story, each))
-        for each in story.effects
+        (str(each.start_no), story.place(each.path), _did(story, each), words.shown_id(each.external_id, longest),
+         became(story, each))
+        for each in (story.effects if story.whole is not None else story.effects[:MOST_EFFECTS])
+    ]  # fmt: skip
+    rows += [
+        ("", story.place(each.path), each.action, f"{each.count:,} of them", became_of(story, each))
+        for each in story.folded
     ]
-    return page.listed(("", "step", "action", "outside id", "now"), rows, fixed=(0, 1))
+    yield page.listed(("", "step", "action", "outside id", "now"), rows, fixed=(0, 1, 2, 3))
+    if story.whole is None and len(story.effects) > MOST_EFFECTS:
+        yield Text(f"and {len(story.effects) - MOST_EFFECTS} more (--all)")
 
 
 def _did(story: Story, effect: EffectView) -> str:
@@ -151,11 +201,12 @@ def _did(story: Story, effect: EffectView) -> str:
 # --- what can be done ------------------------------------------------------------------------------------------------
 
 
-def ending(story: Story) -> Iterator[RenderableType]:
-    """What stands, what is not known, what can be done now; a draft says so last of all."""
-    if story.view.status not in (*ENDED_WELL, "failed", "compensated"):
-        stands, by_hand = story.with_effect("pending", "stands"), story.with_effect("by_hand")
-        left = story.with_effect("left")
+def ending(story: Story, only: str = "") -> Iterator[RenderableType]:
+    """What stands, what is not known, what can be done now (of the questions `only` this one); a draft says so last."""
+    if not story.went_well and story.view.status not in ("failed", "compensated"):
+        stands, by_hand, left = (
+            _some(story.with_effect(*each)) for each in (("pending", "stands"), ("by_hand",), ("left",))
+        )
         yield Text()
         if by_hand:
             yield Text(f"By hand:    {', '.join(by_hand)}.")
@@ -164,10 +215,17 @@ def ending(story: Story) -> Iterator[RenderableType]:
         if stands or not (by_hand or left):
             yield Text(f"Stands now: {', '.join(stands) or 'nothing'}.")
         if story.unknown:
-            yield Text(f"Not known:  {', '.join(story.unknown)}.", style="yellow")
-    for handoff in story.state.open_handoffs if story.is_asked else ():
-        yield Text()
-        yield from question(story, handoff)
+            yield Text(f"Not known:  {', '.join(_some(story.unknown))}.", style="yellow")
+    for alike in _alike(story, only) if story.is_asked else ():
+        for handoff in alike[:SHOWN]:
+            yield Text()
+            yield from question(story, handoff)
+        if rest := alike[SHOWN:]:
+            yield Text()
+            yield Text(
+                f"and {len(rest)} more of the same kind, each shown by `{_shown(story, rest[0])}`:", style="bold"
+            )
+            yield page.grid_of((f"  {each.id}", story.place(each.step), each.step) for each in rest[:MOST_EFFECTS])
     if orders := typed_orders(story):
         yield Text()
         yield Text("You can also" if story.is_asked else "You can", style="bold")
@@ -175,6 +233,26 @@ def ending(story: Story) -> Iterator[RenderableType]:
     if story.view.mode == "draft":
         yield Text()
         yield Text("DRAFT: nothing was sent", style="bold")
+
+
+def _alike(story: Story, only: str) -> list[list[HandOff]]:
+    """The open questions, those that ask the same of the same step of different items together."""
+    found: dict[tuple[str, str], list[HandOff]] = {}
+    for handoff in story.state.open_handoffs:
+        if only not in ("", handoff.id):
+            continue
+        pattern = "/".join(part for part in handoff.step.split("/") if not part.isdigit())
+        found.setdefault((handoff.kind, pattern), []).append(handoff)
+    return list(found.values())
+
+
+def _shown(story: Story, handoff: HandOff) -> str:
+    return f"{words.PROGRAM} handoffs show {story.view.run} {handoff.id}"
+
+
+def _some(found: list[str]) -> list[str]:
+    """The first of them, and how many more there are."""
+    return found if len(found) <= MOST_NAMED else [*found[:MOST_NAMED], f"and {len(found) - MOST_NAMED:,} more"]
 
 
 def typed_orders(story: Story) -> dict[str, str]:
@@ -195,12 +273,31 @@ def as_json(story: Story) -> dict[str, Json]:
         "timeline": [
             {"at": iso(line.at, story.zone), **{name: getattr(line, name) for name in TOLD}} for line in story.lines
         ],
+        "lists": {path: _list_json(story, path) for path in story.state.lists},
         "effects": [_effect_json(story, effect) for effect in story.effects],
+        "effects_of_ended_items": [{**asdict(each), "became": became_of(story, each)} for each in story.folded],
         "inputs": dict(story.state.inputs),
         "unknown": story.unknown,
         "questions": [question_json(story, each) for each in story.state.open_handoffs if story.is_asked],
         "can_do": typed_orders(story),
     }
+
+
+def _list_json(story: Story, path: str) -> dict[str, Json]:
+    listing = story.state.lists[path]
+    return {
+        "items": listing.items.count, "begun": listing.started, "done": listing.done, "under_way": len(listing.open),
+        "set_aside": [
+            {"step": f"{path}/{number}", "name": each.name, "reason": each.reason}
+            for number, each in sorted(listing.aside.items())
+        ],
+    }  # fmt: skip
+
+
+def _an_item(story: Story) -> str:
+    """An item, as it can be asked for."""
+    lists = [path for path, listing in story.state.lists.items() if listing.items.count > FEW]
+    return next((line.step for line in story.told if list_of(line.step) in lists), f"{lists[0]}/1")
 
 
 def _effect_json(story: Story, effect: EffectView) -> dict[str, Json]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,8 +24,9 @@ from runner.language.nearest import did_you_mean
 from runner.people.operations import Order, pinned
 from runner.store.facts import PLACE, RunView, Started
 from runner.telling import questions, story, words
-from runner.telling.lines import AGAIN, Line
-from runner.telling.story import Clock, Story, status_line
+from runner.telling.lines import AGAIN
+from runner.telling.story import Clock, Story, Telling, status_line
+from runner.telling.tree import Line
 
 T = TypeVar("T")
 ME = "person:me"
@@ -56,9 +58,9 @@ def person(amends: Amends, by: str) -> str:
     raise NotFound(f'there is nobody "{by}" in people.yaml (--by); {did_you_mean(by, known, "there are")}')
 
 
-def story_of(amends: Amends, run: str, *, reveal: bool = False) -> Story:
+def story_of(amends: Amends, run: str, *, reveal: bool = False, whole: str | None = None) -> Story:
     """A run's story in the reader's zone. Raises NotFound, NotPossible where its flow can no longer be read."""
-    return story.story_of(amends, run, place.zone_of(amends), reveal=reveal)
+    return story.story_of(amends, run, place.zone_of(amends), reveal=reveal, whole=whole)
 
 
 def placed(amends: Amends, told: Story) -> Story:
@@ -122,7 +124,8 @@ async def follow(amends: Amends, driver: Driver, run: str, *, quiet: bool = Fals
     """Watches a run until it rests; what stands in its log up to the entry `since` is not told again."""
     if quiet:
         return await driver.follow(run, lambda: None)
-    watcher = Watcher(lambda: story_of(amends, run), page.console(), since)
+    telling = Telling(amends, run, place.zone_of(amends))
+    watcher = Watcher(lambda: telling.story(with_effects=False), page.console(), since)
     with watcher.showing():
         watcher.turn()
         view = await driver.follow(run, watcher.turn)
@@ -234,6 +237,7 @@ class Watcher:
         self._story: Story | None = None
         self._printed: dict[int, Line] = {}
         self._live: Live | None = None
+        self._listed_at = 0.0
 
     @contextmanager
     def showing(self) -> Iterator[None]:
@@ -257,17 +261,17 @@ class Watcher:
 
     def _append(self, story: Story, is_last: bool) -> None:
         clock = Clock(story)
-        for number, line in enumerate(story.lines):
-            if line.seq <= self._since or (line.is_passing and not is_last and line is story.lines[-1]):
+        newest = max((line.seq for line in story.lines), default=0)
+        for line in story.lines:
+            is_old = line.seq <= self._since or line.is_quiet
+            if is_old or (line.is_passing and not is_last and line.seq == newest):
                 continue
             shown = replace(line, text=line.text.removesuffix(AGAIN).rstrip(), is_passing=False)
-            before = self._printed.get(number)
-            if before is not None and replace(before, seq=line.seq, at=line.at, until=None, then="") == shown:
+            before = self._printed.get(line.number)
+            if before is not None and not self._says_more(before, shown, is_last):
                 continue
-            if before == shown:
-                continue
-            self._printed[number] = shown
-            step = f"{line.step}: " if line.step else ""
+            self._printed[line.number] = shown
+            step = f"{line.place}: " if line.place else ""
             page.say(f"{clock.time(line.at)} {page.sign(line.sign, self._out).plain} {step}{clock.text(line)}")
             if line.details:
                 page.say(*(f"  {detail}" for detail in line.details))
@@ -275,7 +279,22 @@ class Watcher:
             self._has_said_how_to_leave = True
             page.say(LEAVE)
 
+    def _says_more(self, before: Line, shown: Line, is_last: bool) -> bool:
+        """A line that was printed is worth printing again; how far a list is only every few seconds."""
+        same = replace(before, seq=shown.seq, at=shown.at, until=None, then="", depth=shown.depth)
+        if shown in (before, same):
+            return False
+        if not shown.is_list:
+            return True
+        now = time.monotonic()
+        if shown.sign == before.sign == "wait" and now - self._listed_at < PAUSE and not is_last:
+            return False
+        self._listed_at = now
+        return True
 
+
+PAUSE = 5.0
+"""Seconds between two lines that say how far a list is."""
 LEAVE = f"(Ctrl-C leaves; it goes on with `{words.PROGRAM} serve`)"
 LONG = 10_000
 """ms to wait from which on it is said how to leave."""

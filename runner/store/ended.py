@@ -7,11 +7,16 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields
 
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 
 from runner.core.events import Event
+from runner.store.abridged import Abridged, Choosing, FoldedEffects
+from runner.store.facts import EffectView, LogRow
+from runner.store.log import with_remains
 from runner.store.tables import awaited, effects, kept_events, log
 from runner.store.views import STORED, Views, stored
+
+_EFFECT = [column.name for column in effects.c][1:]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,6 +48,28 @@ _EVENT = select(*(kept_events.c[field.name] for field in fields(EventView)))
 class EndedItems(Views):
     """What each promises stands in `facts.Store`."""
 
+    def abridged(self, run: str, whole: str = "") -> Abridged:
+        """A run's log without what stands in ended items of long lists, but with all in `whole`."""
+        chosen = Choosing(whole)
+        asked = select(log.c.seq, log.c.type, log.c.step, log.c.at).where(log.c.run_id == run).order_by(log.c.seq)
+        with self._read() as connection:
+            answer = connection.execute(asked.execution_options(yield_per=5_000))
+            for rows in answer.partitions():
+                for row in rows:
+                    chosen.read(*row)
+            chosen.finish()
+            seqs = {*chosen.outside, *(seq for some in chosen.items.values() for seq in some)}
+            for item, (first, last) in chosen.opened_again().items():
+                inside = or_(log.c.step == item, log.c.step.startswith(f"{item}/", autoescape=True))
+                again = select(log.c.seq).where(log.c.run_id == run, log.c.seq.between(first, last), inside)
+                seqs.update(connection.execute(again).scalars())
+        return Abridged(
+            rows=self._entries(run, sorted(seqs)),
+            end=chosen.end, done=chosen.done, made_good=chosen.made_good, begun=chosen.begun,
+            undone_at=chosen.undone_at,
+            kept=chosen.kept(), whole=chosen.whole(),
+        )  # fmt: skip
+
     def facts_about(self, run: str, items: Sequence[str], *, whole: bool) -> Mapping[str, Sequence[tuple[int, Event]]]:
         found: dict[str, list[tuple[int, Event]]] = {item: [] for item in items}
         began = select(func.min(log.c.seq)).where(
@@ -61,6 +88,20 @@ class EndedItems(Views):
                     if not left:
                         break
         return found
+
+    def _entries(self, run: str, seqs: Sequence[int]) -> Sequence[LogRow]:
+        found: list[LogRow] = []
+        for at in range(0, len(seqs), 500):
+            wanted = STORED.where(log.c.run_id == run, log.c.seq.in_(seqs[at : at + 500])).order_by(log.c.seq)
+            found += [self._log_row(run, stored(row)) for row in self._rows(wanted)]
+        return with_remains(found)
+
+    def told_effects(self, run: str, told: Abridged) -> tuple[list[EffectView], list[FoldedEffects]]:
+        """The effects that an abridged log tells of, by start number, and those of ended items as counts."""
+        asked = select(effects).where(effects.c.run_id == run).order_by(effects.c.start_no)
+        with self._read() as connection:
+            rows = connection.execute(asked.execution_options(yield_per=5_000))
+            return told.told_of(EffectView(run=row.run_id, **dict(zip(_EFFECT, row[1:], strict=True))) for row in rows)
 
     def open_events(self) -> Sequence[str]:
         asked = select(kept_events.c.event_id).where(kept_events.c.fed_to == "").order_by(kept_events.c.at)

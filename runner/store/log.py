@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from runner.contract import Json, canonical
 from runner.core.events import Event, OutcomeEvent, PersonalDataErased, payload, restore
-from runner.store.facts import ChainFault
+from runner.store.facts import ChainFault, LogRow
 
 SITE = "_site"
 """The run id of the chain that holds facts of no run."""
@@ -148,6 +148,20 @@ def decode(row: StoredRow, data: Mapping[str, Json] | None = None) -> Event | No
         return restore(row.type, at=row.at, step=row.step, external_id=row.external_id, data=told)
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def with_remains(rows: list[LogRow]) -> list[LogRow]:
+    """The rows, each with what its erasing left of it."""
+    erasings = [row.event for row in rows if isinstance(row.event, PersonalDataErased)]
+    left = {int(seq): told for event in erasings for seq, told in event.left.items()}
+    return [_remains(row, left) for row in rows] if left else rows
+
+
+def _remains(row: LogRow, left: Mapping[int, Mapping[str, Json]]) -> LogRow:
+    if not row.erased or row.seq not in left:
+        return row
+    event = restore(row.type, at=row.at, step=row.step, external_id=row.external_id, data=left[row.seq])
+    return replace(row, event=event)
 
 
 def elsewhere(row: StoredRow) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 
 from runner.clock import MINUTE
 from runner.contract import Json
-from runner.core.events import PersonalDataErased, RunMoved, restore
+from runner.core.events import RunMoved
 from runner.core.state import Held
 from runner.core.status import waits_for
 from runner.errors import NotFound, StoreCorrupt
@@ -33,7 +33,7 @@ from runner.store.facts import (
     RunView,
     VersionView,
 )
-from runner.store.log import SITE, StoredRow, decode, elsewhere, read_apart
+from runner.store.log import SITE, StoredRow, decode, elsewhere, read_apart, with_remains
 from runner.store.personal import Personal
 from runner.store.record_locks import read_uses
 from runner.store.sqlite import SqliteFile
@@ -150,10 +150,7 @@ class Views:
             found = connection.execute(wanted).all()
             if not found:
                 log_end(connection, run)
-        rows = [self._log_row(run, stored(row)) for row in found]
-        erasings = [row.event for row in rows if isinstance(row.event, PersonalDataErased)]
-        left = {int(seq): told for event in erasings for seq, told in event.left.items()}
-        return [_remains(row, left) for row in rows] if left else rows
+        return with_remains([self._log_row(run, stored(row)) for row in found])
 
     def _log_row(self, run: str, row: StoredRow) -> LogRow:
         digest = elsewhere(row)
@@ -166,8 +163,11 @@ class Views:
             hash=row.hash, erased=row.data is None,
         )  # fmt: skip
 
-    def personal(self, run: str) -> Personal | None:
-        """What is personal in a run's log; None where nothing is. A clean-up run shares it with the run before."""
+    def personal(self, run: str, told: Iterable[LogRow] | None = None) -> Personal | None:
+        """What is personal in a run's log; None where nothing is. A clean-up run shares it with the run before.
+
+        With `told` the values are those of these rows, and not of the whole log.
+        """
         view = self.run(run)
         with self._read() as connection:
             text = connection.execute(
@@ -179,7 +179,7 @@ class Views:
             return None
         before = self.personal(view.continues) if view.continues else None
         found = Personal({PERSONAL: text}, before.values if before else ())
-        return found.learn(row.event for row in self.log(run))
+        return found.learn(row.event for row in (self.log(run) if told is None else told))
 
     def _artifacts_of(self, run: str, seqs: Sequence[int]) -> list[str]:
         rows = self._rows(STORED.where(log.c.run_id == run, log.c.seq.in_(seqs)))
@@ -356,14 +356,6 @@ def _visits(rows: Sequence[Any]) -> dict[tuple[str, str, str], int]:
 def _visit(found: dict[tuple[str, str], VersionView], key: tuple[str, str], at: int) -> None:
     known = found.get(key) or VersionView(flow=key[0], bundle=key[1], first_at=at, last_at=at, runs=0, open_runs=0)
     found[key] = replace(known, first_at=min(known.first_at, at), last_at=max(known.last_at, at), runs=known.runs + 1)
-
-
-def _remains(row: LogRow, left: Mapping[int, Mapping[str, Json]]) -> LogRow:
-    """The row with what its erasing left of it."""
-    if not row.erased or row.seq not in left:
-        return row
-    event = restore(row.type, at=row.at, step=row.step, external_id=row.external_id, data=left[row.seq])
-    return replace(row, event=event)
 
 
 def _as_view(table: Table) -> Select[Any]:

@@ -66,11 +66,17 @@ def made_good(story: Story) -> list[tuple[str, str]]:
     """What becomes of each effect when the run is made good, newest first: (step and outside id, in words)."""
     found = []
     for effect in sorted(story.effects, key=lambda each: each.start_no, reverse=True):
-        step = story.bundle.steps.get(effect.path.rpartition("/")[2])
+        step = story.bundle.find(effect.path)
         if effect.disposition not in ("pending", "stands") or step is None or step.compensate is None:
             continue
         known = story.receiver(effect.path, effect.part) or words.shown_id(effect.external_id)
         by = step.compensate.action or step.compensate.target
         what = _(WILL_BE[step.compensate.word]) + (f" ({by})" if by else "")
-        found.append((f"{effect.path} ({known})" if known else effect.path, what))
+        place = story.place(effect.path)
+        found.append((f"{place} ({known})" if known else place, what))
+    for alike in story.folded:
+        step = story.bundle.find(alike.path)
+        if alike.disposition in ("pending", "stands") and step is not None and step.compensate is not None:
+            what = _(WILL_BE[step.compensate.word])
+            found.append((f"{story.place(alike.path)} ({alike.count})", what))
     return found

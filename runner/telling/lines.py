@@ -6,17 +6,22 @@ Attempts of one call that brought nothing are one line, which says how often and
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields, replace
+from typing import Any
 
 from runner.contract import Action, Json
 from runner.core import events as e
+from runner.core.paths import is_in
 from runner.core.state import Held
 from runner.core.status import waits_for
 from runner.language.bundle import Bundle
+from runner.store.abridged import WHOLE, Abridged
 from runner.store.facts import LogRow
 from runner.telling import sent
+from runner.telling.scopes import Scopes
+from runner.telling.sentences import BUSY, ENDS, NOT_MADE_GOOD, NOTHING, SAID
+from runner.telling.tree import Line, Tree
 from runner.telling.words import MADE_GOOD, Sign, answered, bare, plain, sentence, shown_id
 
 Call = tuple[str, str, int]
@@ -24,34 +29,7 @@ AGAIN = "Tried again."
 NAMED = 4
 """How many steps of branches that are not taken are named."""
 LOOKS = ("lookup", "find", "undo_lookup")
-BUSY = {"unavailable": "not available", "rate_limited": "too many requests"}
-NOTHING = {"CallRefused": "refused", "CallNotSent": "nothing was sent", "CallUnknown": "no clear answer"}
-NOT_MADE_GOOD = {
-    "cancel": "Could not be cancelled", "mark": "Could not be marked", "correct": "Could not be corrected",
-    "quarantine": "Could not be quarantined",
-}  # fmt: skip
 _FIRST = re.compile(r"^(.+?)(?:[.;:]\s|[.;:]?$)", re.DOTALL)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
-    """One line of a timeline. Times are ms since the epoch; `step` is empty for the run as a whole.
-
-    `until` is when a timer fires that is running, `then` what follows; `seq` is the last log entry the line tells of,
-    `branch` the name of the step's branch in a parallel, `details` what stands below it.
-    """
-
-    at: int
-    sign: Sign
-    step: str
-    text: str
-    seq: int = 0
-    branch: str = ""
-    until: int | None = None
-    then: Literal["", "goes on", "is tried again", "is looked up"] = ""
-    details: tuple[str, ...] = ()
-    is_passing: bool = False
-    """It has just happened, and what follows from it will be told on the same line."""
 
 
 def action_title(actions: Mapping[str, Action], name: str) -> str:
@@ -59,14 +37,6 @@ def action_title(actions: Mapping[str, Action], name: str) -> str:
     action = actions.get(name)
     found = _FIRST.match(plain(action.title)) if action is not None else None
     return found[1] if found else name
-
-
-def tell(bundle: Bundle, rows: Iterable[LogRow]) -> tuple[tuple[Line, ...], tuple[Line, ...]]:
-    """(the lines of a whole log, a line for each first call that has no answer yet)."""
-    teller = Teller(bundle)
-    for row in rows:
-        teller.read(row)
-    return tuple(teller.lines), tuple(teller.asking.values())
 
 
 def _because(reason: str) -> str:
@@ -78,15 +48,21 @@ def _known(external_id: str, form: str = ", {}") -> str:
 
 
 class Teller:
-    """Reads a log row by row; `lines` is what there is to say so far. A line may change until its call has an end."""
+    """Reads a log row by row. A line may change until its call has an end; items of long lists are told as `scopes`
+    says, but for what stands in `whole`.
+    """
 
-    def __init__(self, bundle: Bundle) -> None:
+    def __init__(self, bundle: Bundle, whole: str | None = None, left_out: Abridged = WHOLE) -> None:
         self.bundle = bundle
-        self.lines: list[Line] = []
+        self.tree = Tree()
+        self.scopes = Scopes(bundle, self.tree, whole, left_out)
         self.asking: dict[Call, Line] = {}
         self._seq = 0
-        self._branches = bundle.flow.branch_names()
         self._left_out: list[str] = []
+        self._left_out_at = 0
+        self._late: dict[str, int] = {}
+        self._approvals: dict[str, int] = {}
+        self._questions: dict[str, str] = {}
         self._intents: dict[Call, e.CallIntended] = {}
         self._trouble: dict[Call, int] = {}
         self._tries: dict[Call, int] = {}
@@ -96,16 +72,20 @@ class Teller:
         self._taken_over_by = ""
         self._has_effects = False
 
+    def use(self, bundle: Bundle) -> None:
+        """From here on the run is told by this version of its flow."""
+        if bundle is not self.bundle:
+            self.bundle = self.scopes.bundle = bundle
+
     def read(self, row: LogRow) -> None:
         """One more row."""
         self._seq = row.seq
         if row.event is None:
-            text = f"The content of this entry ({row.type}) was erased."
-            self.lines.append(Line(at=row.at, sign="note", step=row.step, text=text, seq=row.seq))
+            self.tree.add(self._line(row.at, "note", row.step, f"The content of this entry ({row.type}) was erased."))
             return
         if isinstance(row.event, e.CallEvent):
             self.asking.pop(row.event.call, None)
-        if said := _SAID.get(type(row.event)):
+        if said := SAID.get(type(row.event)):
             words = {each.name: plain(getattr(row.event, each.name)) for each in fields(row.event)}
             words |= {"because": _because(words.get("reason", "")), "known": _known(row.event.external_id, " ({})")}
             self.say(row.event, said[0], sentence(said[1].format_map(words)))
@@ -114,19 +94,48 @@ class Teller:
 
     # -- lines --
 
-    def say(self, event: e.Event, sign: Sign, text: str) -> int:
-        """A new line; its place."""
-        branch = self._branches.get(event.step, "")
-        self.lines.append(Line(at=event.at, sign=sign, step=event.step, text=text, seq=self._seq, branch=branch))
-        return len(self.lines) - 1
+    def told(self, asked: Collection[str] = ()) -> tuple[Line, ...]:
+        """The lines there are, what has no answer yet among them. `asked`: the steps that a person is asked about."""
+        quiet, good = self.scopes.write(asked)
+        return self.tree.told(self.asking.values(), quiet, good)
 
-    def _change(self, place: int, **changes: Any) -> None:
-        self.lines[place] = replace(self.lines[place], seq=self._seq, **{"is_passing": False, **changes})
+    def _line(self, at: int, sign: Sign, step: str, text: str) -> Line:
+        self.scopes.ensure(step, at, self._seq)
+        names = self.scopes.names_of(step)
+        return Line(
+            at=at, sign=sign, step=step, text=text, name=names[-1], place=" › ".join(names), seq=self._seq,
+            branch=self.scopes.branch(step),
+        )  # fmt: skip
+
+    def _place(self, step: str) -> str:
+        return " › ".join(self.scopes.names_of(step))
+
+    def say(self, event: e.Event, sign: Sign, text: str) -> int:
+        """A new line; its number."""
+        return self.tree.add(self._line(event.at, sign, event.step, text))
+
+    def _change(self, number: int, **changes: Any) -> None:
+        self.tree.change(number, seq=self._seq, **{"is_passing": False, **changes})
 
     def _trouble_above(self, step: str) -> int | None:
-        """The place of the step's last line, if it tells of a call that brought nothing."""
-        place = next((at for at in range(len(self.lines) - 1, -1, -1) if self.lines[at].step == step), -1)
-        return place if place in self._trouble.values() else None
+        """The number of the step's last line, if it tells of a call that brought nothing, or of an event that did not
+        come.
+        """
+        number = self.tree.last(step)
+        return number if number in self._trouble.values() or number == self._late.get(step, 0) else None
+
+    def _forget(self, item: str) -> None:
+        """An item is not told any more."""
+        if not item:
+            return
+        calls: tuple[dict[Any, Any], ...] = (self._intents, self._trouble, self._tries, self._given, self.asking)
+        for kept in calls:
+            for key in [key for key in kept if is_in(key[0], item)]:
+                del kept[key]
+        for steps in (self._waits, self._late):
+            for step in [step for step in steps if is_in(step, item)]:
+                del steps[step]
+        self._in_doubt = {call for call in self._in_doubt if not is_in(call[0], item)}
 
     def about(self, event: e.CallEvent) -> str:
         """The call of an event in words; a part of several is numbered."""
@@ -157,13 +166,10 @@ class Teller:
         self._tries[event.call] = self._tries.get(event.call, 0) + 1
         place = self._trouble.get(event.call)
         if place is not None:
-            self._change(place, text=f"{self.lines[place].text} {AGAIN}", until=None, then="")
+            self._change(place, text=f"{self.tree[place].text} {AGAIN}", until=None, then="")
         elif event.purpose not in LOOKS:
-            text = f"{self.about(event)} …"
-            branch = self._branches.get(event.step, "")
-            self.asking[event.call] = Line(
-                at=event.at, sign="wait", step=event.step, text=text, seq=self._seq, branch=branch
-            )
+            line = self._line(event.at, "wait", event.step, f"{self.about(event)} …")
+            self.asking[event.call] = replace(line, within=self.tree.around(event.step), is_asking=True)
 
     def troubled(self, event: e.CallRefused | e.CallNotSent | e.CallUnknown) -> None:
         """An attempt brought nothing: one line for all of them in a row."""
@@ -221,9 +227,11 @@ class Teller:
         sign: Sign = "note" if event.goes_on else "failed"
         place = self._trouble_above(event.step)
         if place is not None:
-            self._change(place, sign=sign, text=f"{self.lines[place].text}{goes_on}")
+            self._change(place, sign=sign, text=f"{self.tree[place].text}{goes_on}", until=None, then="")
         else:
             self.say(event, sign, f"{sentence(f'Failed: {event.summary}')}{goes_on}")
+        if not event.goes_on:
+            self.scopes.failed(event.step, event.summary)
 
     def skipped(self, event: e.StepSkipped) -> None:
         if event.why != "branch":
@@ -232,24 +240,44 @@ class Teller:
             is_choose = self.bundle.step(event.step).verb == "choose"
             self.say(event, "note", f"Left out: {'no condition said yes' if is_choose else 'its condition said no'}.")
         elif self._left_out:
-            self._left_out.append(event.step)
+            self._left_out.append(event.step.rpartition("/")[2])
             chosen, *steps = self._left_out
             rest = f" and {len(steps) - NAMED} more" if len(steps) > NAMED else ""
-            self._change(len(self.lines) - 1, text=f"{chosen} Left out: {', '.join(steps[:NAMED])}{rest}.")
+            self._change(self._left_out_at, text=f"{chosen} Left out: {', '.join(steps[:NAMED])}{rest}.")
 
     def chosen(self, event: e.BranchChosen) -> None:
         """The branch that is taken, in the words of its condition; the steps of the others follow on the same line."""
         when = self.bundle.step(event.step).branches[event.branch].when
         words = plain(when).removeprefix("${{").removesuffix("}}").strip() if when else "otherwise"
         self._left_out = [f"Chosen: {words}."]
-        self.say(event, "note", self._left_out[0])
+        self._left_out_at = self.say(event, "note", self._left_out[0])
 
     def scope_started(self, event: e.ScopeStarted) -> None:
-        names = ", ".join(branch.name for branch in self.bundle.step(event.step).branches)
-        self.say(event, "note", f"At once: {names}.")
+        if event.kind == "parallel":
+            names = ", ".join(branch.name for branch in self.bundle.step(event.step).branches)
+            self.say(event, "note", f"At once: {names}.")
+        else:
+            self.scopes.started(event, self._seq)
+
+    def scope_ended(self, event: e.ScopeEnded) -> None:
+        self._forget(self.scopes.ended(event, self._seq))
+
+    def set_aside(self, event: e.ItemSetAside) -> None:
+        self._forget(self.scopes.set_aside(event, self._seq))
+
+    def item_resumed(self, event: e.ItemResumed) -> None:
+        self.scopes.taken_up(event.step)
+        self.say(event, "person", f"{plain(event.by)} has it done anew.{_because(event.reason)}")
+
+    def item_accepted(self, event: e.ItemAccepted) -> None:
+        self.scopes.accepted(event.step, self._seq)
+        text = f"{plain(event.by)} leaves it set aside.{_because(event.reason)}"
+        self.tree.add(self._line(event.at, "person", event.step, text))
 
     def drafted(self, event: e.DraftRecorded) -> None:
-        place = self.say(event, "note", f"{action_title(self.bundle.actions, event.action)}: written down.")
+        emitted = event.action.startswith("emit ")
+        what = f"The event {event.action[5:]}" if emitted else action_title(self.bundle.actions, event.action)
+        place = self.say(event, "note", f"{what}: written down.")
         self._change(place, details=sent.fields(event.input))
 
     def timer_set(self, event: e.TimerSet) -> None:
@@ -262,9 +290,46 @@ class Teller:
     def timer_fired(self, event: e.TimerFired) -> None:
         if not event.purpose and event.step in self._waits:
             place = self._waits.pop(event.step)
-            self._change(place, at=event.at, sign="done", text="The wait is over.", until=None, then="")
+            if event.timer == "late":
+                self._late[event.step] = place
+                text = sentence(f"{self.bundle.step(event.step).event} did not come in time")
+                self._change(place, at=event.at, sign="note", text=text, until=None, then="")
+            else:
+                self._change(place, at=event.at, sign="done", text="The wait is over.", until=None, then="")
         elif event.purpose and (trouble := self._trouble.get((event.step, event.purpose, event.part))) is not None:
             self._change(trouble, until=None, then="")
+
+    def awaited(self, event: e.EventAwaited) -> None:
+        which = f" ({sent.pairs(event.match)})" if event.match else ""
+        self._waits[event.step] = self.say(event, "wait", f"Waits for {plain(event.event)}{which}.")
+        if event.due:
+            self._change(self._waits[event.step], until=event.due, then="is late")
+
+    def received(self, event: e.EventReceived) -> None:
+        which = f": {sent.pairs(event.data)}" if event.data else ""
+        text = sentence(f"{plain(event.event)} has come{which}")
+        place = self._waits.pop(event.step, None) or self.say(event, "done", text)
+        self._change(place, at=event.at, sign="done", text=text, until=None, then="")
+
+    def asked(self, event: e.ApprovalRequested) -> None:
+        of = f" {event.needs} of" if event.needs > 1 else ""
+        question = plain(event.shown.get("question", ""))
+        text = sentence(f"Asks{of} {' or '.join(map(plain, event.by))}: {question}")
+        self._approvals[event.approval] = self.say(event, "person", text)
+        self._change(self._approvals[event.approval], until=event.due, then="is a no without an answer")
+
+    def decided(self, event: e.ApprovalDecided) -> None:
+        if (number := self._approvals.get(event.approval)) is not None:
+            self._change(number, until=None, then="")
+        self.say(event, "person", f"{plain(event.by)} says {event.answer}.{_because(event.comment)}")
+
+    def lapsed(self, event: e.ApprovalLapsed) -> None:
+        self._approvals.pop(event.approval, None)
+        self.say(event, "note", sentence(f"The yes is not good any more: {plain(event.why)}"))
+
+    def emitted(self, event: e.Emitted) -> None:
+        which = f": {sent.pairs(event.data)}" if event.data else ""
+        self.say(event, "done", sentence(f"Sends {plain(event.event)}{which}"))
 
     # -- the run --
 
@@ -283,10 +348,18 @@ class Teller:
             self.say(event, "person", f"{plain(event.starter)} lets run {event.continues} be cleaned up.")
 
     def closed(self, event: e.ForwardClosed) -> None:
+        if event.step:  # an item that fails alone says so itself
+            self.scopes.failed(f"{event.step}/", event.summary)
+            return
+        self.scopes.close()
         if event.compensate:
             may_stand = self._has_effects or bool(self._in_doubt)
             follows = "What was done is now made good." if may_stand else "Nothing had been done."
-            why = f"Step {event.failed_step} failed. " if event.cause == "failure" and event.failed_step else ""
+            why = (
+                f"Step {self._place(event.failed_step)} failed. "
+                if event.cause == "failure" and event.failed_step
+                else ""
+            )
             self.say(event, "note", f"{why}{follows}")
         elif event.cause != "stop":
             self.say(event, "note", "Nothing more is begun; what was done stays.")
@@ -299,6 +372,7 @@ class Teller:
         intent = self._intents.get((event.step, "undo", event.part))
         word = NOT_MADE_GOOD.get(intent.word if intent else "", "Could not be made good")
         text = sentence(f"{word}: {event.summary}")
+        self.scopes.not_made_good(event.step, event.summary)
         place = self._trouble_above(event.step)
         if place is not None:
             self._change(place, at=event.at, sign="failed", text=text)
@@ -308,9 +382,12 @@ class Teller:
     def finished(self, event: e.RunFinished) -> None:
         by = f" {self._taken_over_by} has taken it over." if event.status == "closed" and self._taken_over_by else ""
         sign: Sign = "failed" if event.status in ("failed", "stopped") else "done"
-        self.say(event, sign, f"Closed:{by}" if by else _ENDS[event.status])
+        self.scopes.finish()
+        then = f" Flow {event.then} follows." if event.then else ""
+        self.say(event, sign, (f"Closed:{by}" if by else ENDS[event.status]) + then)
 
     def handed_off(self, event: e.HandedOff) -> None:
+        self._questions[event.handoff] = event.kind
         is_told = event.kind == "compensation_failed" or self._trouble_above(event.step) is not None
         why = ("" if event.kind == "compensation_failed" else event.say) or ("" if is_told else event.summary)
         said = f": {bare(why)}" if why else ""
@@ -319,31 +396,19 @@ class Teller:
     def resolved(self, event: e.HandOffResolved) -> None:
         reference = f" ({plain(event.reference)})" if event.reference else ""
         self._taken_over_by = plain(event.by) if event.choice == "take_over" else self._taken_over_by
-        answer = f"{answered(event.choice)}{_known(event.external_id)}{reference}"
+        kind = self._questions.pop(event.handoff, "")
+        if kind == "set_aside" and event.choice in ("retry", "skip"):
+            self._settle_aside(event)
+        answer = f"{answered(event.choice, kind)}{_known(event.external_id)}{reference}"
         self.say(event, "person", f"{plain(event.by)} answers {event.handoff}: {answer}.{_because(event.reason)}")
 
+    def _settle_aside(self, event: e.HandOffResolved) -> None:
+        if event.choice == "retry":
+            self.scopes.leave(event.step)
+        else:
+            for item in self.scopes.aside_of(event.step):
+                self.scopes.accepted(item, self._seq)
 
-_ENDS: Mapping[str, str] = {
-    "succeeded": "Succeeded.",
-    "drafted": "Drafted.",
-    "failed": "Failed; nothing had been done.",
-    "compensated": "Compensated; nothing stands.",
-    "stopped": "Stopped; what was done stays.",
-    "closed": "Closed by a person.",
-}
-
-_SAID: Mapping[type[e.Event], tuple[Sign, str]] = {
-    e.EvidenceLate: ("note", "A late answer was kept, it changes nothing: {summary}"),
-    e.RecordFound: ("done", "Was there already{known}: used as it is, not made by this run."),
-    e.RunPaused: ("person", "{by} pauses it.{because}"),
-    e.RunResumed: ("person", "{by} lets it go on."),
-    e.HandOffAcknowledged: ("person", "{by} has seen {handoff}."),
-    e.Escalated: ("person", "No answer came: {about} is passed on to {to}."),
-    e.RecordQuarantined: ("good", "{record} is set aside.{because}"),
-    e.RunMoved: ("person", "{by} moved the run from version {before:.8} of its flow to {bundle:.8}."),
-    e.PersonalDataErased: ("person", "{by} erased personal data of this run."),
-}
-"""Facts that are always one line: the fact's own fields, `because` its reason, `known` the outside id."""
 
 _TOLD: Mapping[type[e.Event], Callable[[Teller, Any], None]] = {
     e.RunStarted: Teller.started, e.RunFinished: Teller.finished, e.ForwardClosed: Teller.closed,
@@ -353,6 +418,9 @@ _TOLD: Mapping[type[e.Event], Callable[[Teller, Any], None]] = {
     e.TimerSet: Teller.timer_set, e.TimerFired: Teller.timer_fired, e.HandedOff: Teller.handed_off,
     e.CompensationFailed: Teller.undo_failed, e.CompensationSkipped: Teller.undo_skipped, e.RunHeld: Teller.held,
     e.StopRequested: Teller.stop_asked, e.HandOffResolved: Teller.resolved, e.BranchChosen: Teller.chosen,
-    e.ScopeStarted: Teller.scope_started,
+    e.ScopeStarted: Teller.scope_started, e.ScopeEnded: Teller.scope_ended, e.ItemSetAside: Teller.set_aside,
+    e.ItemResumed: Teller.item_resumed, e.ItemAccepted: Teller.item_accepted, e.EventAwaited: Teller.awaited,
+    e.EventReceived: Teller.received, e.ApprovalRequested: Teller.asked, e.ApprovalDecided: Teller.decided,
+    e.ApprovalLapsed: Teller.lapsed, e.Emitted: Teller.emitted,
 }  # fmt: skip
-"""Facts that change other lines, or are told by what was before. What stands nowhere here is for machines."""
+"""Facts that change other lines, or are told by what was before."""

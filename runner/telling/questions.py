@@ -48,7 +48,7 @@ def label_of(story: Story, handoff: HandOff, choice: str) -> str:
 
 def asks(story: Story, handoff: HandOff) -> str:
     """The question of a hand-off in one sentence."""
-    about = f"step {handoff.step}" if handoff.step else "the run"
+    about = f"step {story.place(handoff.step)}" if handoff.step else "the run"
     to = story.receiver(handoff.step, handoff.part, handoff.purpose or "do") if handoff.purpose else ""
     about = f"{about} ({to})" if to else about
     return asks_about(handoff.kind, about)
@@ -60,9 +60,12 @@ def asks_about(kind: str, about: str) -> str:
         "unknown": f"Did {about} happen?",
         "several": f"Which record is the one of {about}?",
         "failure": f"What is to follow the failure of {about}?",
+        "set_aside": f"What is to become of the items of {about} that were set aside?",
+        "late": f"What {about} waits for did not come in time. How to go on?",
+        "then_run": "The flow that is to follow cannot be started. What now?",
         "step": "The flow stops here and asks how to go on.",
         "compensation": f"Please make {about} good by hand.",
-        "compensation_failed": f"{about.capitalize()} could not be made good. What now?",
+        "compensation_failed": f"{about[:1].upper()}{about[1:]} could not be made good. What now?",
         "compensation_unknown": f"Did the compensation of {about} happen?",
         "erased": "Its personal data was erased. Who makes good by hand what it did?",
         "outputs": "The run's outputs have no answer. What now?",

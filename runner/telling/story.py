@@ -2,40 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from runner.app import Amends
 from runner.clock import shown
 from runner.contract import Json
+from runner.core import events as e
+from runner.core.fold import fold
+from runner.core.paths import list_of
 from runner.core.state import State
-from runner.engine.past import read_state
+from runner.core.state import replace as replace_state
+from runner.core.status import APPROVAL, EVENT, WAIT_FOR_PERSON
+from runner.engine.past import PAGE
 from runner.errors import InvalidFlow, NotFound, NotPossible, StoreCorrupt
-from runner.language.bundle import Bundle
+from runner.language.bundle import Bundle, restore
 from runner.people.operations import possible
+from runner.store.abridged import WHOLE, Abridged, FoldedEffects
 from runner.store.facts import PLACE, RELEASE, EffectView, LogRow, RunView
+from runner.store.personal import Personal
 from runner.store.sql import SqlStore
 from runner.telling import sent, times, words
-from runner.telling.lines import Line, tell
+from runner.telling.lines import Teller
+from runner.telling.tree import Line
 
 ENDED_WELL = ("succeeded", "drafted")
+SOME = 3
+"""Steps that the status names."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Story:
-    """Everything there is to tell of one run: `lines` are what happened, `asking` the calls that have no answer yet.
+    """Everything there is to tell of one run. `told` is its timeline, with the calls that have no answer yet; `lines`
+    are without them. `folded` are effects of ended items of long lists, which `effects` leaves out.
 
-    `now` is ms since the epoch, `zone` the reader's.
+    `now` is ms since the epoch, `zone` the reader's, `whole` the part of which nothing is folded ("": all of it).
     """
 
     view: RunView
     bundle: Bundle
     state: State
-    lines: tuple[Line, ...]
-    asking: tuple[Line, ...]
+    told: tuple[Line, ...]
     effects: tuple[EffectView, ...]
     zone: str
     now: int
+    folded: tuple[FoldedEffects, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    whole: str | None = None
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """What has happened."""
+        return tuple(line for line in self.told if not line.is_asking)
+
+    def place(self, path: str) -> str:
+        """A path as people read it, items by their names: invoices › INV-7 › charge."""
+        parts = path.split("/")
+        paths = ("/".join(parts[: number + 1]) for number in range(len(parts)))
+        return " › ".join(map(self._name, paths))
+
+    def _name(self, path: str) -> str:
+        each, last = list_of(path), path.rpartition("/")[2]
+        aside = self.state.lists[each].aside.get(int(last)) if each in self.state.lists else None
+        known = self.state.scopes.get(path)
+        if not each:
+            return last
+        name = self.names.get(path) or (aside.name if aside else "") or (known.name if known else "")
+        return words.plain(name) or last
+
+    @property
+    def went_well(self) -> bool:
+        """It came to its end; what it did is meant to stay. A person may have left items of a list set aside."""
+        is_left = self.view.status == "closed" and self.state.accepted > 0 and not self.state.root.closed
+        return self.view.status in ENDED_WELL or is_left
 
     @property
     def is_asked(self) -> bool:
@@ -44,13 +83,13 @@ class Story:
 
     def with_effect(self, *dispositions: str) -> list[str]:
         """The effects of which this has become, as `step (id)`, or `step (recipient)` where a step has several."""
-        return [
-            f"{effect.path} ({known})"
-            if (known := self.receiver(effect.path, effect.part) or words.shown_id(effect.external_id))
-            else effect.path
-            for effect in self.effects
-            if disposition_of(self, effect) in dispositions
-        ]
+        found = []
+        for effect in self.effects:
+            if disposition_of(self, effect) in dispositions:
+                known = self.receiver(effect.path, effect.part) or words.shown_id(effect.external_id)
+                found.append(self.place(effect.path) + (f" ({known})" if known else ""))
+        alike = [each for each in self.folded if each.disposition in dispositions]
+        return [*found, *(f"{self.place(each.path)} ({each.count:,} of them)" for each in alike)]
 
     @property
     def unknown(self) -> list[str]:
@@ -58,7 +97,8 @@ class Story:
         calls = self.state.calls.items()
         found = [(name, self.reference(*name)) for name, call in calls if name[1] == "do" and call.is_unsettled]
         told = [(at[0], (self.receiver(at[0], at[2]), known and f"our reference {known}")) for at, known in found]
-        return [f"{step} ({', '.join(filter(None, texts))})" if any(texts) else step for step, texts in told]
+        named = [(self.place(step), ", ".join(filter(None, texts))) for step, texts in told]
+        return [f"{place} ({text})" if text else place for place, text in named]
 
     @property
     def taken_over_by(self) -> str:
@@ -94,22 +134,28 @@ def status_line(story: Story, named: Callable[[str], str] = words.plain) -> str:
     text = words.STATUS.get(view.status, view.status)
     if view.status == "needs_person":
         asked = dict.fromkeys(handoff.owner for handoff in state.open_handoffs) or {view.needs or view.owner: None}
-        return f"needs a person: {' and '.join(named(one) for one in asked)} must act"
+        where = f" ({view.waiting_for})" if view.waiting_for.endswith(WAIT_FOR_PERSON) else ""
+        return f"needs a person: {' and '.join(named(one) for one in asked)} must act{where}"
     if view.status == "closed" and story.taken_over_by:
         return f"closed: taken over by {named(story.taken_over_by)}"
     calling = dict.fromkeys(name[0] for name, call in state.calls.items() if call.is_open)
     if calling and not state.has_ended:
-        return f"{text}: step {', '.join(calling)} was called, and no answer has come yet"
+        steps = ", ".join(map(story.place, [*calling][:SOME])) + (
+            f" and {len(calling) - SOME} more" if len(calling) > SOME else ""
+        )
+        return f"{text}: step {steps} was called, and no answer has come yet"
     if view.waiting_for.startswith((PLACE, RELEASE)):
-        return f"{text}: step {view.at_step} waits for {words.plain(view.waiting_for)}"
+        return f"{text}: step {story.place(view.at_step)} waits for {words.plain(view.waiting_for)}"
     if view.status != "waiting":
         return text
+    step = f"step {story.place(view.at_step)} " if view.at_step else ""
     if state.held:
-        step = f"step {view.at_step} " if view.at_step else ""
         return f"{text}: {step}{words.plain(view.waiting_for)}"
+    if view.waiting_for.startswith((EVENT, APPROVAL)):
+        due = f" until {shown(view.wake_at, story.zone)}" if view.wake_at is not None else ""
+        return f"{text}: {step}waits for {words.plain(view.waiting_for)}{due}"
     if view.wake_at is None:
         return f"{text}: {view.waiting_for or 'it is taken up by the next command or by `amends serve`'}"
-    step = f"step {view.at_step} " if view.at_step else ""
     return f"{text}: {step}goes on at {shown(view.wake_at, story.zone)} ({times.left(view.wake_at - story.now)})"
 
 
@@ -122,14 +168,28 @@ def disposition_of(story: Story, effect: EffectView) -> str:
 
 def became(story: Story, effect: EffectView) -> str:
     """What has become of an effect, in the word of its compensation."""
-    if story.view.status in ENDED_WELL and effect.disposition in ("pending", "stands"):
+    if story.went_well and effect.disposition in ("pending", "stands"):
         return "done"
-    undo = story.state.calls.get((effect.path, "undo", effect.part)) or story.state.calls.get((effect.path, "undo", 0))
-    if effect.disposition in ("undone", "answered") and undo is not None:
-        return words.MADE_GOOD.get(undo.word, words.DISPOSITION[effect.disposition])
+    if effect.disposition in ("undone", "answered"):
+        return _by_word(story, effect.path, effect.disposition)
     note = f": {words.bare(effect.note)}" if effect.note else ""
     disposition = disposition_of(story, effect)
     return f"{words.DISPOSITION.get(disposition, disposition)}{note}"
+
+
+def _by_word(story: Story, path: str, disposition: str) -> str:
+    step = story.bundle.find(path)
+    known = words.DISPOSITION.get(disposition, disposition)
+    return words.MADE_GOOD[step.compensate.word] if step is not None and step.compensate is not None else known
+
+
+def became_of(story: Story, alike: FoldedEffects) -> str:
+    """The same of effects of ended items."""
+    if story.went_well and alike.disposition in ("pending", "stands"):
+        return "done"
+    if alike.disposition in ("undone", "answered"):
+        return _by_word(story, alike.path, alike.disposition)
+    return words.DISPOSITION.get(alike.disposition, alike.disposition)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,34 +207,106 @@ class Veiled:
         )
 
 
-def story_of(amends: Amends, run: str, zone: str, *, reveal: bool = False) -> Story:
-    """A run's story as it stands now, without personal data unless it is to be revealed.
+class Telling:
+    """Tells one run, again and again as it goes on: what is read of its log once is not read again.
 
-    Raises NotFound, NotPossible where its flow can no longer be read.
+    Without personal data unless it is to be revealed. Nothing that stands in `whole` (a path, "" is the run) is folded.
     """
-    view = amends.store.run(run)
+
+    def __init__(self, amends: Amends, run: str, zone: str, *, reveal: bool = False, whole: str | None = None) -> None:
+        view = amends.store.run(run)
+        self._amends, self._run, self._zone, self._reveal, self._whole = amends, view.run, zone, reveal, whole
+        self._bundle = _bundle_of(amends, view)
+        self._state, self._read, self._known = State(), 0, view.seq
+        self._personal: Personal | None = None
+        self._abridged = WHOLE
+        self._teller: Teller | None = None
+
+    def story(self, *, with_effects: bool = True) -> Story:
+        """The run's story as it stands now. Raises NotPossible where its flow can no longer be read."""
+        store = self._amends.store
+        for rows in self._new_rows():
+            if self._personal is not None and rows[-1].seq > self._known:
+                self._personal.learn(row.event for row in rows)
+            for row in rows:
+                self._take(row)
+        view = store.run(self._run)
+        if view.bundle != self._bundle.digest:
+            self._bundle = _bundle_of(self._amends, view)
+        assert self._teller is not None
+        self._teller.use(self._bundle)
+        effects, folded = store.told_effects(self._run, self._abridged) if with_effects else ([], [])
+        if self._personal is not None:
+            view, effects = self._personal.fields_of(view), [self._personal.fields_of(each) for each in effects]
+        state = self._state if view.continues else with_left_out(self._state, self._abridged, folded)
+        return Story(
+            view=view, bundle=self._bundle, state=state, effects=tuple(effects), folded=tuple(folded), zone=self._zone,
+            told=self._teller.told([handoff.step for handoff in state.open_handoffs]), now=self._amends.clock.now(),
+            names=self._teller.scopes.names, whole=self._whole,
+        )  # fmt: skip
+
+    def _new_rows(self) -> Iterator[Sequence[LogRow]]:
+        store, run = self._amends.store, self._run
+        if self._teller is None:
+            self._begin()
+            if self._abridged.rows:
+                yield self._abridged.rows
+            self._read = max(self._read, self._abridged.end)
+        while rows := store.log(run, after=self._read, limit=PAGE):
+            yield rows
+
+    def _begin(self) -> None:
+        store, before = self._amends.store, self._amends.store.run(self._run).continues
+        if self._whole != "":
+            self._abridged = store.abridged(self._run, self._whole or "")
+        rows = self._abridged.rows
+        if not self._reveal:
+            self._personal = store.personal(self._run, rows or None)
+        if before:
+            earlier = Telling(self._amends, before, self._zone, reveal=self._reveal).story()
+            self._state = earlier.state
+        self._teller = Teller(self._bundle, self._whole, self._abridged)
+
+    def _take(self, row: LogRow) -> None:
+        assert self._teller is not None
+        event = row.event
+        if event is not None and self._personal is not None:
+            event = self._personal.event(event)
+        if isinstance(event, e.RunStarted) and event.continues:
+            self._state = replace_state(self._state, seq=row.seq - 1)
+        if event is not None:
+            self._state = fold(self._state, event)
+        self._teller.read(replace(row, event=event) if event is not row.event else row)
+        self._read = row.seq
+
+
+def _bundle_of(amends: Amends, view: RunView) -> Bundle:
     try:
-        bundle, state = amends.state(view.run)
+        return restore(view.bundle, amends.store.bundle(view.bundle))
     except (InvalidFlow, StoreCorrupt, NotFound) as error:
         why = error.problems[0].what if isinstance(error, InvalidFlow) and error.problems else str(error)
         raise NotPossible(
             f"the flow that run {view.run} ({view.flow}, {view.status}) began with can no longer be read "
             f"({words.bare(why)}); `amends log export {view.run}` writes down all that is known of the run"
         ) from None
-    rows, effects, personal = (
-        amends.store.log(view.run),
-        amends.store.effects(view.run),
-        amends.store.personal(view.run),
-    )
-    if personal is not None and not reveal:
-        veiled = Veiled(store=amends.store)
-        state, rows = read_state(veiled, view.run)[0], veiled.log(view.run)
-        view, effects = personal.fields_of(view), [personal.fields_of(effect) for effect in effects]
-    lines, asking = tell(bundle, rows)
-    return Story(
-        view=view, bundle=bundle, state=state, lines=lines, asking=asking, effects=tuple(effects), zone=zone,
-        now=amends.clock.now(),
-    )  # fmt: skip
+
+
+def with_left_out(state: State, read: Abridged, folded: Sequence[FoldedEffects]) -> State:
+    """The state with the counts of the items that the log was read without."""
+    lists = {}
+    for path, listing in state.lists.items():
+        left = dict(listing.left)
+        for each in folded:
+            if each.each == path:
+                left[each.disposition] = left.get(each.disposition, 0) + each.count
+        started = max(listing.started, read.begun.get(path, 0))
+        lists[path] = replace_state(listing, left=left, started=started, done=listing.done + read.done.get(path, 0))
+    return replace_state(state, lists=lists)
+
+
+def story_of(amends: Amends, run: str, zone: str, *, reveal: bool = False, whole: str | None = None) -> Story:
+    """A run's story as it stands now; see `Telling`. Raises NotFound, NotPossible."""
+    return Telling(amends, run, zone, reveal=reveal, whole=whole).story()
 
 
 def further(story: Story) -> list[str]:

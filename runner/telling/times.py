@@ -57,7 +57,7 @@ def left(ms: int) -> str:
 
 def counted(count: int, word: str) -> str:
     """1 flow; 2 flows."""
-    return f"{count} {word}{'' if count == 1 else 's'}"
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def span(ms: int) -> str:

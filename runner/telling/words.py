@@ -105,8 +105,19 @@ BY_CASE: Mapping[str, Mapping[str, str]] = {
     "compensation_unknown stopped": {"did_not": marked("it did not")},
     "compensation_failed": {"retry": marked("try to make it good again")},
     "request": {"retry": marked("try to make it good again")},
+    "set_aside": {"retry": marked("do them all anew"), "skip": marked("leave them set aside")},
+    "late": {"go_on": marked("go on without it")},
+    "then_run": {"go_on": marked("end without it")},
 }  # fmt: skip
 """What a choice is called where it means something else: by the kind of question, and what the run is about."""
+
+ANSWERED: Mapping[tuple[str, str], str] = {
+    ("set_aside", "retry"): marked("do them anew"),
+    ("set_aside", "skip"): marked("leave them set aside"),
+    ("late", "go_on"): marked("go on without it"),
+    ("then_run", "go_on"): marked("end without it"),
+}
+"""Answers that mean something else for one kind of question."""
 
 _ODD = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 _HIDDEN = ("Cc", "Cf", "Cs", "Co")
@@ -138,9 +149,9 @@ def shown_id(external_id: str, longest: int = 26) -> str:
     return text if len(text) <= longest else f"{text[:half]}…{text[-half:]}"
 
 
-def answered(choice: str) -> str:
-    """The answer that a person gave."""
-    return CHOICES.get(choice, ("", choice))[1]
+def answered(choice: str, kind: str = "") -> str:
+    """The answer that a person gave to a question of this kind."""
+    return ANSWERED.get((kind, choice)) or CHOICES.get(choice, ("", choice))[1]
 
 
 def offered(choice: str, *cases: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,8 @@ from typing import Any
 from runner.contract import Action, Connector, Json, Outcome, Purpose, Request
 from runner.core import events as e
 from runner.core.fold import fold
-from runner.core.state import State
+from runner.core.recall import LogSource, recall
+from runner.core.state import Effect, State
 from runner.core.status import standing_of
 from runner.demo import make_project
 from runner.engine.advance import Turn, advance, columns_of
@@ -22,9 +23,11 @@ from runner.language.bundle import Bundle, assemble
 from runner.language.project import Project
 from runner.language.schemas import read_inputs
 from runner.people.operations import Order, report_for
+from runner.store.abridged import Abridged, Choosing, item_of
 from runner.store.facts import EffectView, LogRow, RunView
-from runner.telling.lines import tell
+from runner.telling.lines import Teller
 from runner.telling.story import Story
+from runner.telling.tree import Line
 
 START = 1_788_000_000_000
 """2026-08-29 10:40:00 UTC."""
@@ -49,12 +52,12 @@ def bundle_of(text: str = "", flow: str = "small") -> Bundle:
 
 @dataclass(kw_only=True)
 class Play:
-    """One run on a virtual clock. `orders` are given one after the other whenever the run rests; `until` is where the
-    clock is stopped until the first order."""
+    """One run on a virtual clock. `orders` (or facts from outside) are given one after the other whenever the run rests;
+    `until` is where the clock is stopped until the first order."""
 
     bundle: Bundle
     script: Script = field(default_factory=dict)
-    orders: Sequence[Order] = ()
+    orders: Sequence[Order | e.Event] = ()
     inputs: Mapping[str, Json] = field(default_factory=lambda: dict(INPUTS))
     mode: str = ""
     key: str = ""
@@ -65,6 +68,8 @@ class Play:
 
     def __post_init__(self) -> None:
         self._numbers = {letter: itertools.count(1) for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+        self._effects: dict[int, Effect] = {}
+        self.names: dict[str, str] = {}
         self._left = {name: list(outcomes) for name, outcomes in self.script.items()}
 
     def run(self) -> Play:
@@ -72,7 +77,7 @@ class Play:
         flow = self.bundle.flow
         inputs = read_inputs(flow.inputs, self.inputs)
         key = self.key or RUN
-        record = f"customer/{inputs['email']}" if flow.record else ""
+        record = f"customer/{inputs['email']}" if flow.record and "email" in inputs else ""
         self._write(
             e.RunStarted(
                 at=self.now, run=RUN, flow=flow.id, mode=self.mode or flow.mode, bundle=self.bundle.digest,
@@ -86,10 +91,32 @@ class Play:
 
     def story(self, zone: str = "UTC") -> Story:
         """The run as the doors tell it."""
-        lines, asking = tell(self.bundle, self.rows)
+        effects, folded = self.abridged().told_of(self.effects())
         return Story(
-            view=self.view(), bundle=self.bundle, state=self.state, lines=lines, asking=asking,
-            effects=tuple(self.effects()), zone=zone, now=max(self.now, self.state.at),
+            view=self.view(), bundle=self.bundle, state=self.state, effects=tuple(effects), folded=tuple(folded),
+            told=self.told(self.rows), zone=zone, now=max(self.now, self.state.at), names=self.names,
+        )  # fmt: skip
+
+    def told(self, rows: Sequence[LogRow], read: Abridged | None = None) -> tuple[Line, ...]:
+        """The timeline out of these rows."""
+        teller = Teller(self.bundle, None, *([read] if read else []))
+        for row in rows:
+            teller.read(row)
+        self.names = dict(teller.scopes.names)
+        return teller.told([handoff.step for handoff in self.state.open_handoffs])
+
+    def abridged(self) -> Abridged:
+        """The log as the store abridges it."""
+        chosen = Choosing("")
+        for row in self.rows:
+            chosen.read(row.seq, row.type, row.step, row.at)
+        chosen.finish()
+        seqs = {*chosen.outside, *(seq for some in chosen.items.values() for seq in some)}
+        for item, (first, last) in chosen.opened_again().items():
+            seqs |= {row.seq for row in self.rows[first - 1 : last] if item_of(f"{row.step}/").startswith(item)}
+        return Abridged(
+            rows=[row for row in self.rows if row.seq in seqs], done=chosen.done, made_good=chosen.made_good,
+            begun=chosen.begun, undone_at=chosen.undone_at, kept=chosen.kept(),
         )  # fmt: skip
 
     def _turn(self) -> bool:
@@ -100,12 +127,15 @@ class Play:
             self._write(event)
         for outcome in self._outcomes(turn):
             self._write(outcome)
-        return bool(turn.events)
+        if turn.recall is not None:
+            self.state = recall(self.state, turn.recall, LogSource([row.event for row in self.rows if row.event]))
+        return bool(turn.events) or turn.recall is not None
 
     def _outcomes(self, turn: Turn) -> Iterator[e.Event]:
         for intent in turn.intents:
             self.now += TICK
-            left = self._left.get((intent.step, intent.purpose))
+            step = intent.step if (intent.step, intent.purpose) in self._left else "*/" + intent.step.rpartition("/")[2]
+            left = self._left.get((step, intent.purpose))
             yield outcome_event(intent, left.pop(0) if left else self._applied(intent), self.now)
 
     def _applied(self, intent: e.CallIntended) -> Outcome:
@@ -124,17 +154,21 @@ class Play:
         self.now = max(self.now + 1, wake_at)
         return True
 
-    def _answer(self, orders: Iterator[Order]) -> bool:
+    def _answer(self, orders: Iterator[Order | e.Event]) -> bool:
         order = next(orders, None)
         if order is None:
             return False
         self.now += 60_000
         self.until = START + 30 * 86_400_000
-        self._write(report_for(self.bundle, self.state, order, self.now))
+        if isinstance(order, Order):
+            self._write(report_for(self.bundle, self.state, order, self.now))
+        else:
+            self._write(replace(order, at=self.now))
         return True
 
     def _write(self, event: e.Event) -> None:
         self.state = fold(self.state, event)
+        self._effects.update(self.state.effects)
         self.rows.append(
             LogRow(
                 run=RUN, seq=self.state.seq, type=type(event).__name__, at=event.at, step=event.step,
@@ -149,7 +183,7 @@ class Play:
                 run=RUN, start_no=no, path=each.path, part=each.part, action=each.action, disposition=each.disposition,
                 external_id=each.external_id, note=each.note,
             )
-            for no, each in sorted(self.state.effects.items())
+            for no, each in sorted(self._effects.items())
         ]  # fmt: skip
 
     def view(self) -> RunView:
@@ -162,7 +196,7 @@ class Play:
             owner=self.state.owner, record=self.state.record, starter=self.state.starter, started_at=START,
             updated_at=self.state.at, ended_at=columns.ended_at, wake_at=columns.wake_at,
             waiting_for=columns.waiting_for, at_step=columns.at_step, needs=columns.needs, summary=columns.summary,
-            continues="", stands=sum(each.disposition in ("pending", "stands") for each in self.state.effects.values()),
+            continues="", stands=sum(each.disposition in ("pending", "stands") for each in self._effects.values()),
         )  # fmt: skip
 
 
