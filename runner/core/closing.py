@@ -11,6 +11,7 @@ from runner.core import events as e
 from runner.core.calls import is_let_go, progress
 from runner.core.commands import Command, Recall, Record
 from runner.core.forward import plan_of
+from runner.core.gates import ends_here
 from runner.core.paths import forgotten_item, is_in, list_of, outwards, scope_of
 from runner.core.place import Place
 from runner.core.state import State, UndoState
@@ -39,19 +40,30 @@ def close(bundle: Bundle, state: State, scope: str, now: int) -> tuple[Command, 
 
 
 def close_item(bundle: Bundle, state: State, item: str, now: int) -> tuple[Command, ...]:
-    """An item that failed alone: closed, made good, set aside."""
+    """An item that failed alone: closed, made good, set aside. Where a no ends it, what was done stays."""
     scope, failure = state.scopes[item], state.scopes[item].failure
     assert failure is not None
     if not scope.closed:
         closed = e.ForwardClosed(
-            at=now, step=item, cause="failure", compensate=True, kind=failure.kind, summary=failure.summary,
-            by=failure.by, failed_step=failure.step, generation=scope.generation,
+            at=now, step=item, cause="failure", compensate=not ends_here(bundle, failure), kind=failure.kind,
+            summary=failure.summary, by=failure.by, failed_step=failure.step, generation=scope.generation,
         )  # fmt: skip
         return (Record(event=closed),)
+    if not scope.compensates:
+        return _end_here(bundle, state, item, now)
     commands = close(bundle, state, item, now)
     if commands or not scope.has_begun or not all_have_ended(state, item) or _is_asked(state, item):
         return commands
     return (Record(event=e.ItemSetAside(at=now, step=item, reason=failure.summary, name=scope.name)),)
+
+
+def _end_here(bundle: Bundle, state: State, item: str, now: int) -> tuple[Command, ...]:
+    """An item that a no has ended, once nothing of it is in doubt."""
+    settling = settle_open(bundle, state, item, now, with_undo=False)
+    is_open = any((call.is_open or call.is_unsettled) and is_in(name[0], item) for name, call in state.calls.items())
+    if settling or is_open or _is_asked(state, item):
+        return settling
+    return (Record(event=e.ScopeEnded(at=now, step=item, kind="item", outcome="ended")),)
 
 
 def _is_asked(state: State, scope: str) -> bool:

@@ -30,14 +30,18 @@ def read_requested(state: State, event: e.ApprovalRequested) -> State:
         )
         for path in event.covers
     }  # fmt: skip
+    used = before.used - covers.keys() if before is not None else frozenset()
+    kept = {path: before.covers[path] for path in used} if before is not None else {}
     gate = Gate(
-        round=event.round, covers={**before.covers, **covers} if before is not None else covers, hash=event.hash,
+        round=event.round, covers={**kept, **covers}, hash=event.hash,
         due=event.due, asked=event.asked, by=event.by, needs=event.needs, remind=event.remind, half=event.half,
         good_for=event.good_for, opened_at=event.at, opened_seq=state.seq + 1,
-        used=before.used if before is not None else frozenset(),
+        used=used,
     )  # fmt: skip
     state = _set_gate(state, event.approval, gate)
-    return state if event.approval.endswith(UNDO) else set_step(state, event.step, status="open", outcome="")
+    if event.approval.endswith(UNDO) or event.step in state.steps:
+        return state
+    return set_step(state, event.step, status="open", outcome="")
 
 
 def read_decided(state: State, event: e.ApprovalDecided) -> State:
@@ -77,8 +81,7 @@ def _edited(gate: Gate, edited: Any, yes: Yes) -> Gate:
 
 def read_lapsed(state: State, event: e.ApprovalLapsed) -> State:
     gate = state.gates[event.approval]
-    state = _set_gate(state, event.approval, replace(gate, status="lapsed", yes=()))
-    return state if event.approval.endswith(UNDO) else set_step(state, event.step, status="open", outcome="", output={})
+    return _set_gate(state, event.approval, replace(gate, status="lapsed", yes=()))
 
 
 def read_escalated(state: State, event: e.Escalated) -> State:

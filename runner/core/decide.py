@@ -15,6 +15,7 @@ from runner.core.closing import all_have_ended, close, is_settling, settle_open
 from runner.core.commands import Ask, Command, Recall, Record, Send
 from runner.core.ending import finish
 from runner.core.fold import fold
+from runner.core.gates import ends_here, tick
 from runner.core.names import names_in_reach
 from runner.core.paths import catcher_of
 from runner.core.place import Place, pass_over
@@ -46,6 +47,8 @@ def decide(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
         return (Record(event=e.RecordReleased(at=now, record=state.record)),)
     if state.is_erased and not state.is_taken_over:
         return _hand_over(state, now)
+    if due := tick(bundle, state, now):
+        return due
     return _closing(bundle, state, now) if state.root.closed else _forward(bundle, state, now)
 
 
@@ -86,8 +89,8 @@ def settle(bundle: Bundle, state: State, now: int, see: See = lambda state: None
             if recall is not None:
                 return Settled(state=state, facts=tuple(recorded), recall=recall)
             sends = tuple(command for command in commands if isinstance(command, Send))
-            asks = tuple(command for command in commands if isinstance(command, Ask))
-            return Settled(state=state, facts=tuple(recorded), sends=sends, asks=asks)
+            asks = {command.request.approval: command for command in commands if isinstance(command, Ask)}
+            return Settled(state=state, facts=tuple(recorded), sends=sends, asks=tuple(asks.values()))
         if facts == last:
             raise AssertionError(f"run {state.run} does not come to rest")
         for fact in facts:
@@ -124,17 +127,11 @@ def _why_closed(bundle: Bundle, state: State, now: int) -> e.ForwardClosed | Non
         step = state.failure.step if state.failure else answer.step
         failure = Failure(kind=kind, step=step, summary=summary, at=now, by=answer.by)
         return _closed(state, failure, "person", compensate=answer.choice == "compensate", now=now)
-    if state.failure is not None and _ends_here(bundle, state.failure):
+    if state.failure is not None and ends_here(bundle, state.failure):
         return _closed(state, state.failure, "no", compensate=False, now=now)
     if state.failure is not None and bundle.flow.on_failure.do == "compensate":
         return _closed(state, state.failure, "failure", compensate=True, now=now)
     return None
-
-
-def _ends_here(bundle: Bundle, failure: Failure) -> bool:
-    """An approval was refused whose flow says that what was done stays."""
-    step = bundle.find(failure.step)
-    return failure.kind == "no" and step is not None and step.approval is not None and step.approval.if_no == "end"
 
 
 def _closing_answer(state: State) -> HandOff | None:

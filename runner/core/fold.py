@@ -19,6 +19,7 @@ from runner.core.changes import (
     without_timers,
 )
 from runner.core.consents import (
+    UNDO,
     forward_in,
     read_decided,
     read_escalated,
@@ -100,7 +101,7 @@ def _continued(state: State, event: e.RunStarted) -> State:
         summary="", stands=(), stop=None, is_paused=False, is_taken_over=event.clean_up == "take_over",
         scopes=put(state.scopes, "", root), handoffs={}, asked=0, lists=_all_left(state, "stands", "pending"),
         undo={path: undo for path, undo in state.undo.items() if path not in again}, effects=effects, calls=calls,
-        held={}, locks=frozenset(),
+        held={}, locks=frozenset(), gates={name: gate for name, gate in state.gates.items() if not name.endswith(UNDO)},
     )  # fmt: skip
 
 
@@ -151,6 +152,7 @@ def _data_erased(state: State, event: e.PersonalDataErased) -> State:
     if state.has_ended:
         return replace(state, is_erased=True)
     state = withdraw(without_timers(state, lambda path, purpose, call: True), lambda handoff: True)
+    state = withdraw_gates(state, lambda name: True)
     steps = {path: replace(step, due=None, event="") for path, step in state.steps.items()}
     return replace(state, is_erased=True, steps=steps, stop=None)
 

@@ -8,7 +8,7 @@ from runner.contract import Action, Json, Purpose
 from runner.core import events as e
 from runner.core.calls import SEVERAL_CHOICES, CallPlan, first_send, is_out, next_handoff, progress
 from runner.core.commands import Command, Record
-from runner.core.gates import Consent, consent
+from runner.core.gates import Consent, consent, is_begun
 from runner.core.place import Place, action_input
 from runner.core.retry import READS, policy
 from runner.core.state import StepState, replace
@@ -32,8 +32,8 @@ def call_service(place: Place) -> tuple[Command, ...]:
     action = place.bundle.actions[step.action]
     if step.verb == "do" and state.mode == "draft":
         return (_draft(place, action),)
-    allowed = consent(place) if step.covered_by and (place.path, "do", 0) not in state.calls else None
-    if allowed is not None and allowed.commands:
+    allowed = consent(place) if step.covered_by and not is_begun(state, place.path, "do") else None
+    if allowed is not None and allowed.commands is not None:
         return allowed.commands
     plan = plan_of(place, allowed=allowed)
     if step.find is not None and (place.path, "do", 0) not in state.calls:

@@ -11,10 +11,11 @@ from runner.core import events as e
 from runner.core.calls import parted
 from runner.core.commands import Ask, Command, Cover, Record
 from runner.core.consents import UNDO
-from runner.core.paths import generation_at, join, list_of, outwards
+from runner.core.paths import generation_at, join, list_of, number_of, outwards
 from runner.core.place import Place, action_input
-from runner.core.state import Gate
+from runner.core.state import Failure, Gate, State
 from runner.errors import EvaluationError
+from runner.language.bundle import Bundle
 from runner.language.calendar import Calendar, after
 from runner.language.flow import Duration, Step, every_step
 
@@ -25,24 +26,26 @@ UNDO_GOOD_FOR = Duration(amount=24, unit="hour")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Consent:
-    """Whether a step that approvals cover may be sent. `commands` are due first where there are any; else `input` is
-    what was approved (None where nobody had to be asked), and `gates` say by which approvals, under which part hashes.
+    """Whether a step that approvals cover may be sent. Where `commands` is not None it waits, and they are due first;
+    else `input` is what was approved (None where nobody had to be asked), and `gates` say by which approvals, under
+    which part hashes.
     """
 
-    commands: tuple[Command, ...] = ()
+    commands: tuple[Command, ...] | None = None
     input: Mapping[str, Json] | None = None
     gates: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 def approve(place: Place) -> tuple[Command, ...]:
     """Asks, waits, and reads the answer."""
-    gate = place.state.gates.get(place.path)
-    if place.known is None and place.is_passed_over:
-        return place.skip()
-    if gate is None or gate.status == "lapsed":
+    before = place.state.gates.get(place.path)
+    if place.known is None:
+        return place.skip() if place.is_passed_over else (_ask(place, before),)
+    gate = place.state.gates[place.path]
+    if gate.status == "lapsed":
         return (_ask(place, gate),)
     if gate.status == "open":
-        return tick(place, place.path, gate)
+        return ()
     assert place.step.approval is not None
     if place.step.approval.if_no == "continue":
         output = {"by": gate.no_by, "at": iso(place.now), "comment": gate.comment}
@@ -57,14 +60,32 @@ def why_not(gate: Gate) -> str:
     return f"{gate.no_by} said no{': ' + gate.comment if gate.comment else '.'}"
 
 
+def ends_here(bundle: Bundle, failure: Failure) -> bool:
+    """An approval was refused whose flow says that what was done stays."""
+    step = bundle.find(failure.step)
+    return failure.kind == "no" and step is not None and step.approval is not None and step.approval.if_no == "end"
+
+
 def _ended(place: Place, outcome: str, output: Mapping[str, Json]) -> Command:
     return Record(
         event=e.ScopeEnded(at=place.now, step=place.path, kind="approve", outcome=outcome, output=dict(output))
     )
 
 
-def tick(place: Place, name: str, gate: Gate) -> tuple[Command, ...]:
-    """What has become due of an open approval: the end, others who join, a reminder."""
+def tick(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
+    """What has become due of the approvals that are open, wherever the run stands."""
+    for name, gate in state.gates.items():
+        if gate.status == "open":
+            path = name.removesuffix(UNDO)
+            place = Place(bundle=bundle, state=state, step=bundle.step(path), path=path, now=now)
+            commands = _tick(place, name, gate)
+            if commands:
+                return commands
+    return ()
+
+
+def _tick(place: Place, name: str, gate: Gate) -> tuple[Command, ...]:
+    """What has become due of one: the end, others who join, a reminder."""
     now, purpose = place.now, "undo" if name.endswith(UNDO) else ""
     generation = generation_at(place.state, place.path)
     if gate.half and now >= gate.half and now < gate.due and place.step.approval is not None:
@@ -81,8 +102,7 @@ def tick(place: Place, name: str, gate: Gate) -> tuple[Command, ...]:
 def _ask(place: Place, before: Gate | None) -> Command:
     approval, now, names = place.step.approval, place.now, place.names()
     assert approval is not None
-    used = before.used if before is not None else frozenset()
-    covers = {path: cover for path, cover in _covers(place, names) if path not in used}
+    covers = dict(_covers(place, names))
     if not covers:
         return _ended(place, "yes", {"by": "", "at": iso(now), "comment": ""})
     calendar = Calendar(zone=place.bundle.zone)
@@ -98,7 +118,7 @@ def _ask(place: Place, before: Gate | None) -> Command:
         half=half if approval.escalate_to else 0, good_for=approval.good_for.ms,
         shown={"question": str(place.value(approval.question, names)), "shows": shows},
     )  # fmt: skip
-    return Ask(request=request, covers=covers)
+    return Ask(request=request, covers=covers, escalate_to=approval.escalate_to)
 
 
 def ask_undo(place: Place, before: Gate | None, action: str, whole: Mapping[str, Json], by: tuple[str, ...]) -> Command:
@@ -130,9 +150,10 @@ def _covered(
 ) -> Iterator[tuple[str, Cover]]:
     for step in steps:
         here = Place(bundle=place.bundle, state=place.state, step=step, path=join(scope, step.id), now=place.now)
-        if step.id in wanted and not _is_left_out(here, names):
+        if step.id in wanted and not _is_behind(here) and not _is_left_out(here, names):
             action = place.bundle.actions[step.action]
-            whole = _agreed(here) or action_input(here, action, step.with_, names)
+            sent = here.known.input if here.known is not None else None
+            whole = sent or _agreed(here) or action_input(here, action, step.with_, names)
             yield here.path, Cover(
                 action=step.action, input=whole, parts=tuple(parted(whole, action.fan_out)), item=item
             )  # fmt: skip
@@ -145,19 +166,43 @@ def _covered(
         items = here.value(step.each, names)
         if not isinstance(items, list):
             raise EvaluationError(f"each of step {step.id} is not a list")
-        for number, one in enumerate(items, 1):
+        listing = place.state.lists.get(here.path)
+        for number, one in enumerate(items if listing is None else listing.items.all(), 1):
             inside = {**names, "item": one}
             yield from _covered(place, tuple(inner), join(here.path, str(number)), wanted, inside, digest(one))
 
 
 def _is_left_out(place: Place, names: Mapping[str, Json]) -> bool:
     """Its condition says no already; one that cannot be known yet leaves it in."""
-    if place.step.when is None:
+    if place.step.when is None or place.known is not None:
         return False
     try:
         return place.value(place.step.when, names) is False
     except EvaluationError:
         return False
+
+
+def _is_behind(place: Place) -> bool:
+    """It is not to be sent any more: it was, or its item has ended."""
+    state, path = place.state, place.path
+    if (place.known is not None and place.known.status != "open") or is_begun(state, path, "do"):
+        return True
+    for scope in outwards(place.scope):
+        listing = state.lists.get(list_of(scope))
+        if listing is not None:
+            number = number_of(scope)
+            is_to_come = number > listing.started or number in listing.open or number in dict(listing.again)
+            if not is_to_come:
+                return True
+    return False
+
+
+def is_begun(state: State, path: str, purpose: str) -> bool:
+    """Nothing of a step's call is to be sent for the first time, or anew by a person's word: only to be repeated."""
+    first = state.calls.get((path, purpose, 0))
+    return first is not None and all(
+        (call := state.calls.get((path, purpose, part))) is not None and not call.renew for part in range(first.parts)
+    )
 
 
 def _agreed(place: Place) -> Mapping[str, Json] | None:
@@ -172,7 +217,7 @@ def _agreed(place: Place) -> Mapping[str, Json] | None:
 
 
 def consent(place: Place) -> Consent:
-    """Whether the step may be sent now, for the first time, as far as approvals go."""
+    """Whether the step may be sent now, for the first time or anew, as far as approvals go."""
     state, path = place.state, place.path
     asked = [(name, state.gates[name]) for name in _gates_over(place) if name in state.gates]
     if not asked:
@@ -181,8 +226,12 @@ def consent(place: Place) -> Consent:
         summary = f"Step {place.step.id} needs an approval, and nobody was asked."
         return Consent(commands=(Record(event=e.StepFailed(at=place.now, step=path, kind="no", summary=summary)),))
     for name, gate in asked:
-        why = _why_skipped(gate, path)
-        if why:
+        is_said = gate.status == "yes" or state.steps[name].outcome != "yes"
+        if not is_said:  # it has lapsed, and this step waits for it alone
+            above = Place(bundle=place.bundle, state=state, step=place.bundle.step(name), path=name, now=place.now)
+            return Consent(commands=approve(above))
+        if gate.status != "yes" or path in gate.left_out:
+            why = "no" if gate.status != "yes" else "left_out"
             return Consent(commands=(Record(event=e.StepSkipped(at=place.now, step=path, why=why)),))
         lapsed = _why_lapsed(place, gate)
         if lapsed:
@@ -193,18 +242,15 @@ def consent(place: Place) -> Consent:
     )
 
 
-def _why_skipped(gate: Gate, path: str) -> str:
-    if gate.status in ("no", "late"):
-        return "no"
-    return "left_out" if path in gate.left_out else ""
-
-
 def _why_lapsed(place: Place, gate: Gate) -> str:
     covered = gate.covers.get(place.path)
     if covered is None:
         return f"step {place.step.id} was not shown"
-    if place.now >= gate.until:
-        return f"it was good until {iso(gate.until)}"
+    if (place.path, "do", 0) not in place.state.calls:
+        if place.path in gate.used:
+            return f"it was used for step {place.step.id} already"
+        if place.now >= gate.until:
+            return f"it was good until {iso(gate.until)}"
     if covered.item and covered.item != digest(place.names()["item"]):
         return "the item has changed"
     return ""
@@ -219,8 +265,5 @@ def lapse(place: Place, name: str, gate: Gate, why: str) -> Command:
 def _gates_over(place: Place) -> Iterator[str]:
     """The paths of the approvals that cover this step: each stands in its scope or in one around it."""
     for gate in place.step.covered_by:
-        for scope in outwards(place.scope):
-            found = place.bundle.find(join(scope, gate))
-            if found is not None and found.approval is not None:
-                yield join(scope, gate)
-                break
+        around = (join(scope, gate) for scope in outwards(place.scope))
+        yield next(path for path in around if place.bundle.find(path) is not None)

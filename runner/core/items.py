@@ -27,6 +27,10 @@ class Items:
             self._page, self._at = json.loads(self._pages[page]), page
         return self._page[place]
 
+    def all(self) -> list[Json]:
+        """Every item, in order."""
+        return [item for page in self._pages for item in json.loads(page)]
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Items) and self._pages == other._pages
 

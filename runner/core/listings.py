@@ -74,6 +74,8 @@ def read_ended(state: State, event: e.ScopeEnded) -> State:
         return set_step(state, event.step, status="done", outcome=event.outcome, output=output)
     if event.outcome == "done":
         return leave_item(state, event.step, done=1)
+    if event.outcome == "ended":
+        return leave_item(state, event.step)
     return leave_item(state, event.step, made_good=event.effects)
 
 

@@ -12,7 +12,7 @@ from runner.core.calls import CallPlan, next_handoff, progress
 from runner.core.changes import part_outputs
 from runner.core.commands import Command, Record
 from runner.core.consents import UNDO
-from runner.core.gates import ask_undo, lapse, tick, why_not
+from runner.core.gates import ask_undo, is_begun, lapse, why_not
 from runner.core.names import names_in_reach
 from runner.core.paths import failure_at
 from runner.core.place import Place, action_input
@@ -66,7 +66,7 @@ def undo(place: Place, *, is_closed: bool = False) -> tuple[Command, ...]:
         summary = "It was found after our attempt and may not be ours, so it is not cancelled by itself."
         return (hand_over(place, "compensation", summary, COMPENSATION_CHOICES),)
     plan = _undo_plan(place, words, is_closed=is_closed)
-    if words.approve_by and (path, "undo", 0) not in state.calls and not is_closed:
+    if words.approve_by and not is_begun(state, path, "undo") and not is_closed:
         asking, plan = _approved(place, plan, words.approve_by)
         if asking is not None:
             return asking
@@ -87,14 +87,17 @@ def _approved(place: Place, plan: CallPlan, by: tuple[str, ...]) -> tuple[tuple[
     if gate is None or gate.status == "lapsed":
         return (ask_undo(place, gate, plan.action_name, plan.input, by),), plan
     if gate.status == "open":
-        return tick(place, name, gate), plan
+        return (), plan
     if gate.status != "yes":
         skipped = e.CompensationSkipped(at=place.now, step=place.path, reason=why_not(gate), by=gate.no_by or "nobody")
         return (Record(event=skipped),), plan
-    if place.now >= gate.until:
+    has_begun = (place.path, "undo", 0) in place.state.calls
+    if place.now >= gate.until and not has_begun:
         return (lapse(place, name, gate, f"it was good until {iso(gate.until)}"),), plan
     covered = gate.covers[place.path]
-    return None, replace_plan(plan, input=covered.input, gates=((name, covered.hashes),))
+    known = place.state.undo.get(place.path)
+    whole = plan.input if known is not None and known.input else covered.input
+    return None, replace_plan(plan, input=whole, gates=((name, covered.hashes),))
 
 
 def _is_adopted(state: State, path: str) -> bool:

@@ -87,7 +87,7 @@ ONCE = [
     (e.CallSettled, "settled:word:word:7:7:7:word"),
     (e.TimerFired, "timer:word:word:word:7:7:7"),
     (e.EventReceived, "event:word:word:7"),
-    (e.ApprovalDecided, "decision:word:7:word"),
+    (e.ApprovalDecided, "decision:word:7:word:word"),
     (e.Emitted, "emitted:word:7"),
     (e.ForwardClosed, "closed:word:7"),
     (e.CompensationBegun, "begun:word:7"),

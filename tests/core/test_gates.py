@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runner.core import events as e
+from runner.core.fold import fold
 from runner.core.state import State
 from runner.engine.asking import hashes_of
 from runner.engine.driven import OPEN_DESK
@@ -162,3 +163,86 @@ def test_what_is_edited_is_what_is_sent() -> None:
     lapsed = play(flow, says("yes", edited=wrong), says("no"))
     assert facts(lapsed, e.ApprovalLapsed)[0].why == "what would be sent, or where it goes, has changed since"
     assert sent(lapsed) == []
+
+
+def in_branch(steps: str, when: str = "true") -> str:
+    inner = "".join(f"        {line}\n" for line in steps.splitlines())
+    return f"  - id: pick\n    choose:\n      - when: ${{{{ {when} }}}}\n        steps:\n{inner}"
+
+
+def test_others_join_at_half_of_the_time() -> None:
+    flow = bundle_of(gate("    within: 2 hours\n    escalate_to: person:boss\n") + SEND)
+    result = play(flow, says("yes", by="person:boss", after=HOUR + 1))
+    assert (result.state.status, result.state.gates["go"].by) == ("succeeded", ("team:leads", "person:boss"))
+    assert [(event.about, event.to) for event in facts(result, e.Escalated)] == [("go", "person:boss")]
+    two = bundle_of(gate("    within: 2 hours\n    needs: 2\n    escalate_to: person:boss\n") + SEND)
+    assert play(two, says("yes"), says("yes", by="person:boss", after=HOUR + 1)).state.status == "succeeded"
+    none = play(bundle_of(gate("    needs: 2\n") + SEND))
+    assert none.state.summary == "1 of the 2 who must approve this can be asked (team:leads)."
+    gone = fold(none.state, e.Escalated(at=none.now, step="first", about="other", to="person:boss"))
+    assert gone.gates == none.state.gates
+
+
+def test_what_is_skipped_asks_nobody() -> None:
+    when = "    when: ${{ run.mode == 'draft' }}\n"
+    skipped = play(bundle_of(gate(when) + do("send", more="    unattended: Nobody need look.\n")))
+    assert (skipped.state.status, sent(skipped), skipped.state.steps["go"].outcome) == (
+        "succeeded",
+        ["send"],
+        "skipped",
+    )
+    unasked = play(bundle_of(FIRST + gate(when) + SEND))
+    assert unasked.state.root.failure is not None
+    assert unasked.state.root.failure.summary == "Step send needs an approval, and nobody was asked."
+    passed = play(bundle_of(FIRST + gate() + do("send", more=when)))
+    assert (passed.state.status, facts(passed, e.ApprovalRequested), passed.state.steps["go"].outcome) == (
+        "succeeded", [], "yes"
+    )  # fmt: skip
+
+
+def test_a_condition_that_is_not_known_yet_leaves_the_step_in() -> None:
+    later = "  - { id: look, read: svc.get }\n"
+    flow = bundle_of(gate() + later + do("send", more="    when: ${{ steps.look.label == 'x' }}\n"))
+    result = play(flow, says("yes"))
+    assert facts(result, e.ApprovalRequested)[0].covers == ("send",)
+    assert (result.state.status, sent(result)) == ("succeeded", [])
+
+
+def test_steps_in_branches_and_items_are_covered_where_they_stand() -> None:
+    result = play(bundle_of(gate(covers="send, last") + in_branch(SEND) + do("last")), says("yes"))
+    assert (result.state.status, sent(result)) == ("succeeded", ["send", "last"])
+    inside = "  - id: rows\n    each: [a, b]\n    steps:\n" + "".join(
+        f"    {line}\n" for line in (gate() + SEND).splitlines()
+    )
+    result = play(bundle_of(inside), says("yes", "rows/1/go"), says("no", "rows/2/go"))
+    assert (result.state.status, sent(result), undone(result)) == ("compensated", ["rows/1/send"], ["rows/1/send"])
+    nothing = play(
+        bundle_of(gate() + "  - id: rows\n    each: ${{ 'x' }}\n    steps:\n      - { id: send, wait: 1 s }\n")
+    )
+    assert nothing.state.root.failure is not None
+    assert nothing.state.root.failure.summary == "each of step rows is not a list"
+
+
+def test_two_approvals_of_one_step_speak_of_the_same() -> None:
+    clock = do("send", with_="{ name: '${{ now() }}' }")
+    flow = bundle_of(gate() + gate(id="too") + clock)
+    result = play(flow, says("yes"), says("yes", "too", after=HOUR))
+    shown = [event.shown["steps"]["send"]["input"] for event in facts(result, e.ApprovalRequested)]
+    assert (shown[0], result.state.status, len(sent(result))) == (shown[1], "succeeded", 1)
+    no = play(bundle_of(gate() + gate("    if_no: continue\n", id="too") + clock), says("yes"), says("no", "too"))
+    assert (no.state.status, sent(no)) == ("succeeded", [])
+
+
+def test_an_item_that_is_another_one_than_was_shown_is_not_sent() -> None:
+    rows = "  - id: rows\n    each: ${{ [1, 2] if outcome.look == 'open' else [1, 3] }}\n    steps:\n" + "".join(
+        f"    {line}\n" for line in do("send", with_="{ name: x }").splitlines()
+    )
+    later = "  - { id: look, read: svc.get }\n"
+    flow = bundle_of(gate() + later + rows.replace("outcome.look == 'open'", "(outcome.look | default('')) == ''"))
+    result = play(flow, says("yes"), says("no"))
+    assert [event.why for event in facts(result, e.ApprovalLapsed)] == ["the item has changed"]
+    assert sent(result) == ["rows/1/send"]
+    longer = rows.replace("[1, 3]", "[1, 2, 3]").replace("outcome.look == 'open'", "(outcome.look | default('')) == ''")
+    result = play(bundle_of(gate() + later + longer), says("yes"), says("yes"))
+    assert [event.why for event in facts(result, e.ApprovalLapsed)] == ["step send was not shown"]
+    assert (result.state.status, len(sent(result))) == ("succeeded", 3)

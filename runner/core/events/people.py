@@ -53,7 +53,7 @@ class ApprovalDecided(Event):
 
     @property
     def guard(self) -> str | None:
-        return f"decision:{self.approval}:{self.round}:{self.by}"
+        return f"decision:{self.approval}:{self.round}:{self.by}:{self.hash}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
