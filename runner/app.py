@@ -201,7 +201,7 @@ class OwnDriver:
             self._outside.keep_out_of_logs(opened)
             opened.push_async_callback(self._outside.close)
             self.post = Post(lambda: self._project, self._outside.present, self._outside.secret)
-            self.desk = ProjectDesk(lambda: self._project, self.post.channels)
+            self.desk = ProjectDesk(self._project_now, self.post.channels)
             self.engine = Embedded(
                 self.store, self._outside, self._clock, workers=self._project.settings.runs_at_once, desk=self.desk
             )

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from runner.app import Amends, OwnDriver
 from runner.cli import DEFECT, OK, page, place, timeline
+from runner.core.status import APPROVAL
 from runner.driver import Driver
 from runner.engine.embedded import GRACE
 from runner.errors import AlreadySo, NotFound, NotPossible
@@ -182,9 +183,11 @@ def tell_rest(amends: Amends, view: RunView, *, as_json: bool, since: int | None
 def code_of(view: RunView) -> int:
     """The exit code that a watched run's status stands for.
 
-    A wait for a time is 0, one for a record that another run holds is 4 (a person must settle that one). A run that is
-    no longer driven and does not wait met a defect, which has been told.
+    A wait for a time is 0, one for an approval, or for a record that another run holds (a person must settle that one),
+    is 4. A run that is no longer driven and does not wait met a defect, which has been told.
     """
+    if view.ended_at is None and view.waiting_for.startswith(APPROVAL):
+        return 4
     if view.status == "waiting":
         return OK if view.wake_at is not None else 4
     return CODES.get(view.status, DEFECT)

@@ -146,7 +146,8 @@ def status_line(story: Story, named: Callable[[str], str] = words.plain) -> str:
         return f"{text}: step {steps} was called, and no answer has come yet"
     if view.waiting_for.startswith((PLACE, RELEASE)):
         return f"{text}: step {story.place(view.at_step)} waits for {words.plain(view.waiting_for)}"
-    if view.status != "waiting":
+    asks = view.waiting_for.startswith(APPROVAL) and view.ended_at is None
+    if view.status != "waiting" and not asks:
         return text
     step = f"step {story.place(view.at_step)} " if view.at_step else ""
     if state.held:
