@@ -13,7 +13,7 @@ from runner.contract import Action, Json, Purpose, Retry
 from runner.core import events as e
 from runner.core.commands import Command, Record, Send
 from runner.core.keys import make_key, name_key
-from runner.core.paths import generation_at
+from runner.core.paths import generation_at, is_closed_at, is_in
 from runner.core.retry import READS, Move, may_repeat, next_move
 from runner.core.state import Call, HandOff, State, replace
 
@@ -281,9 +281,9 @@ def did_it_happen(
     choices: tuple[str, ...] = UNKNOWN_CHOICES
     if purpose == "undo":
         kind, choices = "compensation_unknown", UNKNOWN_CHOICES_UNDO
-    elif state.root.closed and (state.stops_here or is_let_go(state, path)):
+    elif is_closed_at(state, path) and (state.stops_here or is_let_go(state, path)):
         choices = ("happened", "did_not", "take_over")
-    elif state.root.closed:
+    elif is_closed_at(state, path):
         choices = ("happened", "did_not", "go_on", "take_over")
     return e.HandedOff(
         at=now, step=path, handoff=next_handoff(state), kind=kind, owner=owner, choices=choices,
@@ -291,15 +291,15 @@ def did_it_happen(
     )  # fmt: skip
 
 
-def fire_due(state: State, now: int) -> tuple[Command, ...]:
-    """The first timer whose time has come, of a step that waits or of a call, where nobody else lets it fire."""
+def fire_due(state: State, now: int, scope: str = "") -> tuple[Command, ...]:
+    """The first timer of a scope whose time has come, of a step or of a call, where nobody else lets it fire."""
     for path, step in state.steps.items():
-        if step.due is not None and now >= step.due:
+        if step.due is not None and now >= step.due and is_in(path, scope):
             timer = "late" if step.event else "wait"
             generation = generation_at(state, path)
             return (Record(event=e.TimerFired(at=now, step=path, timer=timer, due=step.due, generation=generation)),)
     for (path, purpose, part), call in state.calls.items():
-        if call.due is not None and now >= call.due:
+        if call.due is not None and now >= call.due and is_in(path, scope):
             fired = e.TimerFired(at=now, step=path, timer=call.due_for, due=call.due, purpose=purpose, part=part)
             return (Record(event=fired),)
     return ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from runner.core import events as e
-from runner.core.calls import is_let_go, progress
+from runner.core.calls import fire_due, is_let_go, progress
 from runner.core.commands import Command, Recall, Record
 from runner.core.forward import plan_of
 from runner.core.gates import ends_here
@@ -32,7 +32,7 @@ def close(bundle: Bundle, state: State, scope: str, now: int) -> tuple[Command, 
     is_open = any(call.is_open and is_in(name[0], scope) for name, call in state.calls.items())
     if not inside.has_begun:
         begun = e.CompensationBegun(at=now, step=scope, generation=inside.generation)
-        return settling if is_open else (Record(event=begun),)
+        return (fire_due(state, now, scope) or settling) if is_open else (Record(event=begun),)
     commands = compensate(bundle, state, scope, now)
     if isinstance(commands[0] if commands else None, Recall):
         return settling or commands
@@ -121,9 +121,13 @@ def all_have_ended(state: State, scope: str) -> bool:
     return not _left_in(state, scope) and all(_has_ended(state, path) for path in applied_paths(state, scope))
 
 
-def _left_in(state: State, scope: str) -> int:
-    """How many effects of ended items of a scope are still to be made good."""
-    return sum(listing.left.get("pending", 0) for path, listing in state.lists.items() if is_in(path, scope))
+def _lists_left(state: State, scope: str) -> list[str]:
+    """The lists of a scope of whose ended items there are effects still to be made good."""
+    return [path for path, listing in state.lists.items() if listing.left.get("pending", 0) and is_in(path, scope)]
+
+
+def _left_in(state: State, scope: str) -> bool:
+    return bool(_lists_left(state, scope))
 
 
 def _is_unsettled(state: State, path: str) -> bool:
@@ -135,7 +139,7 @@ def _is_unsettled(state: State, path: str) -> bool:
 
 def _rest_remains(state: State, scope: str) -> bool:
     """Something else is still to be made good."""
-    return _left_in(state, scope) > 0 or any(
+    return _left_in(state, scope) or any(
         not (_is_unsettled(state, path) or _has_ended(state, path)) for path in applied_paths(state, scope)
     )
 
@@ -156,7 +160,7 @@ def applied_paths(state: State, scope: str = "") -> list[str]:
             newest[path] = max(newest.get(path, 0), call.start_no)
     for path, start in newest.items():
         for unit in _calls_around(path, scope):
-            units[unit] = max(units.get(unit, 0), start)
+            units[unit] = max(units.get(unit, state.scopes[unit].newest), start)
 
     def order(path: str) -> list[int]:
         return [*(-units[unit] for unit in _calls_around(path, scope)), -newest[path]]
@@ -177,24 +181,50 @@ def compensate(bundle: Bundle, state: State, scope: str, now: int) -> tuple[Comm
 
     Starts are ordered, newest first: what is under way, in doubt, held itself, or has failed under
     `if_one_fails: stop` holds what is older, unless that was begun already or stands in another branch of a parallel
-    that compensates at once. A question to a person holds nothing. Ended items are read back a page at a time.
+    that compensates at once. A question to a person holds nothing. Ended items are read back a page at a time; of a
+    called flow all that is left of them before what is older than its newest.
     """
+    return _compensate(bundle, state, scope, now, [])
+
+
+def _compensate(bundle: Bundle, state: State, scope: str, now: int, holders: list[str]) -> tuple[Command, ...]:
     back = _read_back(state, scope)
     if back is not None and back.items:
         return (back,)
-    holders: list[str] = []
+    ended = _end_item(state, scope, now)
+    if ended:
+        return ended
     sends: list[Command] = []
-    for path in applied_paths(state, scope):
-        if back is not None and (back.before is None or _newest(state, path) < back.before):
+    hidden = _lists_left(state, scope) if back is not None else []
+    paths = applied_paths(state, scope)
+    while paths:
+        path = paths.pop(0)
+        is_below = back is not None and (back.before is None or _newest(state, path) < back.before)
+        unit = next((unit for unit in _calls_around(path, scope) if _left_in(state, unit)), "")
+        if is_below and _waits_for_hidden(bundle, state, path, hidden, holders):
             break
-        commands = _next_undo(bundle, state, path, holders, now)
+        if unit:
+            paths = [other for other in paths if not is_in(other, unit)]
+            commands = _compensate(bundle, state, unit, now, holders)
+        else:
+            commands = _next_undo(bundle, state, path, holders, now)
         if any(isinstance(command, Record) for command in commands):
             return commands
         sends += commands
-    if sends or holders:
-        return tuple(sends)
-    ended = _end_item(state, scope, now)
-    return ended or (() if back is None else (back,))
+        if any(isinstance(command, Recall) for command in commands):
+            return tuple(sends)
+    else:
+        if all(any(not _are_beside(bundle, path, holder) for holder in holders) for path in hidden):
+            return tuple(sends)
+    return tuple(sends) if back is None else (*sends, back)
+
+
+def _waits_for_hidden(bundle: Bundle, state: State, path: str, hidden: list[str], holders: list[str]) -> bool:
+    """It would begin now, but for what is not read back yet and may be newer."""
+    if _has_begun(state, path) or _has_ended(state, path) or _is_unsettled(state, path):
+        return False
+    is_held = any(not _are_beside(bundle, path, holder) for holder in holders)
+    return not is_held and any(not _are_beside(bundle, path, other) for other in hidden)
 
 
 def _newest(state: State, path: str) -> int:
@@ -205,7 +235,8 @@ def _read_back(state: State, scope: str) -> Recall | None:
     """Which ended items are to be read back: those that are known in part only, else the next page, as long as there
     is one.
     """
-    forgotten = dict.fromkeys(forgotten_item(state, path) for path in state.undo if is_in(path, scope))
+    partly_known = (path for path in (*state.undo, *state.lists) if is_in(path, scope))
+    forgotten = dict.fromkeys(forgotten_item(state, path) for path in partly_known)
     forgotten.pop("", None)
     if forgotten:
         return Recall(scope=scope, items=tuple(forgotten))
@@ -226,7 +257,10 @@ def _end_item(state: State, scope: str, now: int) -> tuple[Command, ...]:
             for path, listing in state.lists.items():
                 for name, count in listing.left.items() if is_in(path, item) else ():
                     effects[name] = effects.get(name, 0) + count
-            ended = e.ScopeEnded(at=now, step=item, kind="item", outcome="compensated", effects=effects)
+            newest = max((call.start_no for name, call in state.calls.items() if is_in(name[0], item)), default=0)
+            ended = e.ScopeEnded(
+                at=now, step=item, kind="item", outcome="compensated", effects=effects, newest=max(newest, inner.newest)
+            )
             return (Record(event=ended),)
     return ()
 

@@ -42,8 +42,11 @@ def finish(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
 
 def _standing(state: State) -> tuple[str, ...]:
     """What stands, in start order; for the ended items of a list the list."""
-    standing = [path for path, listing in state.lists.items() if listing.left.get("stands", 0)]
-    standing += [path for path, listing in state.lists.items() if listing.left.get("pending", 0)]
+    standing = [
+        path
+        for path, listing in state.lists.items()
+        if any(listing.left.get(word, 0) for word in ("stands", "kept", "pending"))
+    ]
     for _, effect in sorted(state.effects.items()):
         if effect.disposition in ("pending", "stands"):
             standing.append(effect.path)
@@ -74,7 +77,7 @@ def _end_status(state: State) -> str:
         return "closed"
     if state.stops_here:
         return "closed" if state.root.cause == "person" and state.stop is None else "stopped"
-    if state.left("by_hand", "stands") or any(
+    if state.left("by_hand", "stands", "kept") or any(
         effect.disposition in ("by_hand", "stands") for effect in state.effects.values()
     ):
         return "closed"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from runner.core import events as e
 from runner.core.changes import put, set_step, withdraw
 from runner.core.items import Items
-from runner.core.paths import around, is_in, list_of, number_of
+from runner.core.paths import around, is_in, list_of, number_of, outwards
 from runner.core.state import Aside, Listing, Scope, State, replace
 
 
@@ -76,14 +76,21 @@ def read_ended(state: State, event: e.ScopeEnded) -> State:
         return leave_item(state, event.step, done=1)
     if event.outcome == "ended":
         return leave_item(state, event.step)
-    return leave_item(state, event.step, made_good=event.effects)
+    state = leave_item(state, event.step, made_good=event.effects)
+    around_it = [scope for scope in outwards(around(event.step)) if scope in state.scopes]
+    scopes = {
+        scope: replace(state.scopes[scope], newest=max(state.scopes[scope].newest, event.newest)) for scope in around_it
+    }
+    return replace(state, scopes={**state.scopes, **scopes})
 
 
 def read_set_aside(state: State, event: e.ItemSetAside) -> State:
     path, number = list_of(event.step), number_of(event.step)
+    before = _listing(state, path).left.get("stands", 0)
     state = leave_item(state, event.step)
     listing = _listing(state, path)
-    aside = Aside(name=event.name, reason=event.reason, generation=listing.top + 1)
+    stands = listing.left.get("stands", 0) - before
+    aside = Aside(name=event.name, reason=event.reason, generation=listing.top + 1, stands=stands)
     listing = replace(listing, aside=put(listing.aside, number, aside))
     return replace(state, lists=put(state.lists, path, listing))
 
@@ -143,12 +150,17 @@ def without_inside(state: State, item: str) -> State:
 
 
 def settle_aside(state: State, path: str, numbers: tuple[int, ...], *, is_resumed: bool) -> State:
-    """A person said of these items of a list that they are done anew, or stay as they are."""
+    """A person said of these items of a list that they are done anew, or stay as they are. What stands of one that is
+    done anew is `kept`: it stands, and nothing is done about it any more."""
     listing = _listing(state, path)
     meant = [number for number in numbers if number in listing.aside]
     again = tuple((number, listing.aside[number].generation) for number in meant) if is_resumed else ()
+    stood = sum(listing.aside[number].stands for number, _ in again)
+    left = dict(listing.left)
+    if stood:
+        left |= {"stands": left["stands"] - stood, "kept": left.get("kept", 0) + stood}
     aside = {number: each for number, each in listing.aside.items() if number not in meant}
-    listing = replace(listing, aside=aside, again=(*listing.again, *again))
+    listing = replace(listing, aside=aside, again=(*listing.again, *again), left=left)
     state = replace(state, lists=put(state.lists, path, listing), accepted=state.accepted + len(meant) - len(again))
     if not aside:
         state = withdraw(state, lambda handoff: handoff.step == path and handoff.kind == "set_aside")

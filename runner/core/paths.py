@@ -56,6 +56,11 @@ def catcher_of(state: State, path: str) -> str:
     return next((scope for scope in around_it if scope and state.scopes[scope].catches), "")
 
 
+def is_closed_at(state: State, path: str) -> bool:
+    """Whether forward of a scope around this path is closed."""
+    return any(scope in state.scopes and state.scopes[scope].closed for scope in outwards(scope_of(path)))
+
+
 def failure_at(state: State, path: str) -> Failure | None:
     """The failure that what stands at this path is made good for."""
     found = None

@@ -39,6 +39,10 @@ def recall(state: State, wanted: Recall, source: Source) -> State:
     paths = [path for _, path in page]
     while items := _forgotten(state, paths):
         state = _read_all(state, items, source, whole=state.continues != "")
+        settled = [item for item in items if not _is_meant(state, item)]
+        for item in settled:
+            state = _without(state, item)
+        paths = [path for path in paths if not any(is_in(path, item) for item in settled)]
     floor = page[-1][0] if len(page) == PAGE else 0
     inside = replace(state.scopes[wanted.scope], recalled=floor)
     return replace(state, scopes=put(state.scopes, wanted.scope, inside))
@@ -48,6 +52,18 @@ def _forgotten(state: State, paths: Iterable[str]) -> tuple[str, ...]:
     found = dict.fromkeys(forgotten_item(state, path) for path in paths)
     found.pop("", None)
     return tuple(found)
+
+
+def _is_meant(state: State, item: str) -> bool:
+    """Something of the item is still to be made good."""
+    effects = (effect.disposition for effect in state.effects.values() if is_in(effect.path, item))
+    lists = (listing.left.get("pending", 0) for path, listing in state.lists.items() if is_in(path, item))
+    return "pending" in effects or any(lists)
+
+
+def _without(state: State, item: str) -> State:
+    lists = {path: each for path, each in state.lists.items() if not is_in(path, item)}
+    return replace(without_inside(state, item), lists=lists)
 
 
 def _read_all(state: State, items: Sequence[str], source: Source, *, whole: bool) -> State:
@@ -60,8 +76,12 @@ def _read(state: State, item: str, facts: Facts) -> State:
     """The item as its facts say, whatever was known of it; everything else stays."""
     apart = rest = without_inside(state, item)
     for seq, event in facts:
-        if not (isinstance(event, e.ScopeEnded) and event.step == item):
-            apart = fold(replace(apart, seq=seq - 1), event)
+        if event.step == item and isinstance(event, e.ScopeEnded | e.ItemSetAside):
+            apart = _at_its_end(apart, item)
+            continue
+        if event.step == item and isinstance(event, e.ScopeStarted):
+            apart = _without(apart, item)
+        apart = fold(replace(apart, seq=seq - 1), event)
     scopes = _inside(apart.scopes, item) | {item: replace(apart.scopes[item], is_recalled=True)}
     return replace(
         rest,
@@ -76,40 +96,51 @@ def _read(state: State, item: str, facts: Facts) -> State:
     )
 
 
+def _at_its_end(state: State, item: str) -> State:
+    """What has become of some of its effects by now is counted with its list, and only the others are still meant."""
+    effects = {
+        no: one for no, one in state.effects.items() if one.disposition == "pending" or not is_in(one.path, item)
+    }
+    lists = {
+        path: replace(each, left={"pending": each.left.get("pending", 0)}) if is_in(path, item) else each
+        for path, each in state.lists.items()
+    }
+    return replace(state, effects=effects, lists=lists)
+
+
 def _inside(mapping: Mapping[str, V], item: str) -> dict[str, V]:
     return {path: value for path, value in mapping.items() if is_in(path, item)}
 
 
 class LogSource:
-    """Ended items read out of a log that is at hand as a whole. `events` are its facts; the first stands at 1."""
+    """Ended items read out of a log that is at hand as a whole; before that of a clean-up run stands the one of the run
+    it cleans up after.
+    """
 
     def __init__(self, events: Sequence[e.Event]) -> None:
         self._events = events
 
     def newest(self, scope: str, before: int | None, limit: int) -> Sequence[tuple[int, str]]:
-        made_good: set[str] = set()
+        starts: dict[tuple[object, ...], int] = {}
+        found: dict[int, str] = {}
         for event in self._events:
-            is_good = isinstance(event, e.ScopeEnded) and event.outcome == "compensated"
-            if is_good or isinstance(event, e.ItemSetAside):
-                made_good.add(event.step)
-            elif isinstance(event, e.ScopeStarted):
-                made_good.discard(event.step)
-        starts = {
-            event.start_no: event.step
-            for event in self._events
-            if isinstance(event, e.CallIntended) and event.purpose == "do" and is_in(event.step, scope)
-            if (before is None or event.start_no < before) and not any(is_in(event.step, item) for item in made_good)
-        }
-        return sorted(starts.items(), reverse=True)[:limit]
+            if isinstance(event, e.CallIntended) and event.purpose == "do" and is_in(event.step, scope):
+                starts[*event.call, event.generation] = event.start_no
+            elif isinstance(event, e.CallApplied | e.CallSettled) and (*event.call, event.generation) in starts:
+                if isinstance(event, e.CallApplied) or event.result == "applied":
+                    found[starts[*event.call, event.generation]] = event.step
+            elif isinstance(event, e.ScopeEnded) and event.outcome == "compensated":
+                found = {start: path for start, path in found.items() if not is_in(path, event.step)}
+        starts_below = [start for start in found if before is None or start < before]
+        return [(start, found[start]) for start in sorted(starts_below, reverse=True)[:limit]]
 
     def facts(self, items: Sequence[str], *, whole: bool) -> Mapping[str, Facts]:
-        return {
-            item: [
-                (seq, event)
-                for seq, event in enumerate(self._events, 1)
-                if event.step == item
-                or is_in(event.step, item)
-                or (isinstance(event, e.RunStarted) and event.continues)
-            ]
-            for item in items
-        }
+        found: dict[str, list[tuple[int, e.Event]]] = {item: [] for item in items}
+        seq = 0
+        for event in self._events:
+            is_next = isinstance(event, e.RunStarted) and event.continues != ""
+            seq = 1 if is_next else seq + 1
+            for item, facts in found.items():
+                if is_next or event.step == item or is_in(event.step, item):
+                    facts.append((seq, event))
+        return found

@@ -187,7 +187,8 @@ class Scope:
     `name` is how people see an item, or the called flow; `inputs` are that flow's. `catches`: a failure inside ends
     this item and not the run. Every call inside begins with `generation`. `failure` is why the scope fails; `closed` is
     set by ForwardClosed, `compensates` says what follows, `has_begun` by CompensationBegun. `is_recalled`: an item that
-    had ended and is read back to be made good; `recalled`: the start number down to which that was done in this scope.
+    had ended and is read back to be made good; `recalled`: the start number down to which that was done in this scope;
+    `newest`: that of the newest effect inside that was made good and is not in the state any more.
     """
 
     kind: Literal["run", "item", "call"] = "run"
@@ -202,15 +203,18 @@ class Scope:
     failure: Failure | None = None
     is_recalled: bool = False
     recalled: int | None = None
+    newest: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Aside:
-    """An item that was set aside. Resumed, its calls begin with `generation`."""
+    """An item that was set aside. Resumed, its calls begin with `generation`. `stands`: how many of its effects were
+    left standing, by a person's word."""
 
     name: str
     reason: str
     generation: int
+    stands: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

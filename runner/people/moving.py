@@ -102,7 +102,7 @@ def _inputs(moving: Moving) -> Iterator[str]:
 
 def _effects(moving: Moving) -> Iterator[str]:
     """What stands outside, or may stand there, is made good by the new version too."""
-    for path, action in _standing(moving.state).items():
+    for path, action in _standing(moving).items():
         steps = moving.steps(path)
         is_sure = any(effect.path == path for effect in moving.state.effects.values())
         stands = f"Step {path} has an effect that {'stands' if is_sure else 'may stand'}, and"
@@ -117,10 +117,16 @@ def _effects(moving: Moving) -> Iterator[str]:
                 yield f"The compensation of step {path} uses output.{name}, and the answer that this run got has none."
 
 
-def _standing(state: State) -> dict[str, str]:
-    """The steps whose effect is not made good yet, or of which nobody knows, with the action."""
+def _standing(moving: Moving) -> dict[str, str]:
+    """The steps whose effect is not made good yet, or of which nobody knows, with the action; those of ended items by
+    their patterns.
+    """
+    state = moving.state
     found = {effect.path: effect.action for effect in state.effects.values() if effect.disposition == "pending"}
     found |= {name[0]: call.action for name, call in state.calls.items() if name[1] == "do" and call.is_unsettled}
+    for path in (path for path, listing in state.lists.items() if listing.left.get("pending")):
+        inside = {name: place.step for name, place in moving.was.items() if name.startswith(f"{pattern(path)}/")}
+        found |= {name: step.action for name, step in inside.items() if step.verb == "do"}
     return found
 
 
@@ -192,7 +198,7 @@ def _undo_action(bundle: Bundle, step: Step) -> str:
 
 def _steps_that_began(moving: Moving) -> Iterator[str]:
     """What has begun is still there, in its place, and does the same."""
-    standing = _standing(moving.state)
+    standing = _standing(moving)
     for path, known in moving.state.steps.items():
         if known.status == "skipped" or path.rpartition("/")[2].isdigit():
             continue

@@ -159,13 +159,14 @@ class ScopeStarted(Event):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScopeEnded(Event):
     """`kind` as ScopeStarted's, and choose. `outcome` is done, or compensated: an item that had ended was made good
-    later, and `effects` counts its effects by their disposition.
+    later, `effects` counts its effects by their disposition, and `newest` is the start number of its newest.
     """
 
     kind: str
     outcome: str
     output: Json = None
     effects: Mapping[str, int] = field(default_factory=dict)
+    newest: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
