@@ -1,64 +1,14 @@
-"""Laws of branches: what is taken, what is passed over, what goes on beside what (choose, parallel)."""
+"""Laws of branches: what is taken, what is passed over, what goes on beside what (choose, parallel, lists, calls)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from runner.core import events as e
-from runner.language.bundle import Bundle
-from runner.language.flow import Step
+from tests.laws.lives import as_written, calls_around, is_inside, items_around
+from tests.laws.places import are_beside, lanes, order_of, standing_in
 from tests.laws.register import law, named
 from tests.laws.story import FORWARD, Story
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """Where a step stands: its number in the file, and the branch it stands in of each scope around it."""
-
-    number: int
-    branches: Mapping[str, int]
-
-
-def _read(within: tuple[Step, ...], around: Mapping[str, int], found: dict[str, Place]) -> None:
-    for step in within:
-        found[step.id] = Place(number=len(found), branches=around)
-        for number, branch in enumerate(step.branches):
-            _read(branch.steps, {**around, step.id: number}, found)
-
-
-_KEPT: dict[str, dict[str, Place]] = {}
-
-
-def places(bundle: Bundle) -> dict[str, Place]:
-    """The place of every step."""
-    if bundle.digest not in _KEPT:
-        found: dict[str, Place] = {}
-        _read(bundle.flow.steps, {}, found)
-        _KEPT[bundle.digest] = found
-    return _KEPT[bundle.digest]
-
-
-def are_beside(bundle: Bundle, one: str, other: str, *, at_once: bool = False) -> bool:
-    """They stand in different branches of one parallel (which, with `at_once`, is made good at once)."""
-    found = places(bundle)
-    if one not in found or other not in found:  # the run was moved to a text that no longer has what is made good
-        return False
-    mine, theirs = found[one].branches, found[other].branches
-    return any(
-        theirs.get(scope, number) != number
-        for scope, number in mine.items()
-        if bundle.step(scope).verb == "parallel" and (bundle.step(scope).compensate_at_once or not at_once)
-    )
-
-
-def _inside(story: Story, scope: str, branch: int | None = None) -> list[str]:
-    """The steps inside a scope, or inside one branch of it."""
-    return [
-        path
-        for path, place in places(story.bundle).items()
-        if scope in place.branches and branch in (None, place.branches[scope])
-    ]
 
 
 def _taken(story: Story) -> dict[str, int]:
@@ -80,13 +30,14 @@ def no_step_of_another_branch_is_called(story: Story) -> Iterator[str]:
     untaken = [
         path
         for scope, number in _taken(story).items()
-        for path in _inside(story, scope)
-        if places(story.bundle)[path].branches[scope] != number
+        for path in standing_in(story.bundle, scope)
+        if lanes(story.bundle, path)[scope] != number
     ]
     for scope, why in skipped.items():
-        untaken += _inside(story, scope) if why in ("when", "person") else []
+        if why in ("when", "person") and story.bundle.step(scope).verb in ("choose", "parallel"):
+            untaken += standing_in(story.bundle, scope)
     for path in untaken:
-        if path in called and skipped.get(path) != "person":
+        if skipped.get(path) != "person" and any(one == path or is_inside(one, path) for one in called):
             yield f"{path} stands in a branch that was not taken, and was called"
         if path not in skipped:
             yield f"{path} stands in a branch that was not taken, and was not skipped"
@@ -103,25 +54,43 @@ def a_scope_holds_its_steps(story: Story) -> Iterator[str]:
         if isinstance(event, e.BranchChosen | e.ScopeStarted):
             entered[event.step] = seq
         if isinstance(event, e.CallIntended) and event.purpose in FORWARD:
-            for scope, number in places(story.bundle)[event.step].branches.items():
-                is_in = scope in entered and _taken(story).get(scope, number) == number
-                if not is_in:
+            around = [*lanes(story.bundle, event.step), *items_around(event.step), *calls_around(event.step)]
+            for scope in around:
+                number = lanes(story.bundle, event.step).get(scope, 0)
+                if scope not in entered or _taken(story).get(scope, number) != number:
                     yield f"{named(event)} was intended although {scope} was not entered there"
-        if isinstance(event, e.ScopeEnded):
+        if isinstance(event, e.ScopeEnded) and event.outcome == "done":
             yield from _ended_too_early(story, seq, event)
 
 
 def _ended_too_early(story: Story, seq: int, event: e.ScopeEnded) -> Iterator[str]:
-    missing = set(_inside(story, event.step)) - _ended(story, seq)
+    wanted = _holds(story, seq, event)
+    missing = set(wanted) - _ended(story, seq)
     if missing:
         yield f"{event.step} ended before {', '.join(sorted(missing))}"
+
+    def is_within(path: str) -> bool:
+        if event.kind in ("choose", "parallel"):
+            return event.step in lanes(story.bundle, path)
+        return is_inside(path, event.step)
+
     for each in story.tries:
-        is_inside = event.step in places(story.bundle)[each.intent.step].branches
-        if is_inside and each.intent.purpose in FORWARD and not 0 < each.outcome_seq < seq:
+        begun = each.intent.purpose in FORWARD and each.seq < seq
+        if begun and is_within(each.intent.step) and not 0 < each.outcome_seq < seq:
             yield f"{event.step} ended before {named(each.intent)}"
     for question in story.questions:
-        if question.is_open_at(seq) and event.step in places(story.bundle)[question.event.step].branches:
+        if question.is_open_at(seq) and question.event.step and is_within(question.event.step):
             yield f"{event.step} ended while {question.event.handoff} was open"
+
+
+def _holds(story: Story, seq: int, event: e.ScopeEnded) -> list[str]:
+    """What must have ended before a scope does."""
+    if event.kind != "each":
+        return standing_in(story.bundle, event.step)
+    begun = [x for x in story.events if isinstance(x, e.ScopeStarted) and x.kind == "each" and x.step == event.step]
+    lives = {as_written(path): path for path, item in story.items.items() if item.list == event.step and item.seq < seq}
+    wanted = [f"{event.step}/{number}" for number in range(1, len(begun[0].value) + 1)]
+    return [lives.get(as_written(item), item) for item in wanted]
 
 
 @law("starts")
@@ -129,20 +98,19 @@ def starts_are_in_order(story: Story) -> Iterator[str]:
     """What starts in one turn starts in the order it is written; each start has the next number."""
     highest = 0
     before: e.Event | None = None
+    begun = {path: item.seq for path, item in story.items.items()}
     for event in story.events:
         if isinstance(event, e.CallIntended) and event.purpose in FORWARD:
             is_next = isinstance(before, e.CallIntended) and before.purpose in FORWARD and before.at == event.at
-            if is_next and before is not None and _number(story, event) < _number(story, before):
-                yield f"{named(event)} started after {before.step}, which is written behind it"
+            if is_next and before is not None:
+                one, other = (order_of(story.bundle, each.step, begun) for each in (before, event))
+                if other < one:
+                    yield f"{named(event)} started after {before.step}, which is written behind it"
             if event.purpose == "do" and event.attempt == 1:
                 if event.start_no <= highest and not story.started.continues:
                     yield f"{named(event)} has start number {event.start_no}, and {highest} was given"
                 highest = max(highest, event.start_no)
         before = event
-
-
-def _number(story: Story, event: e.Event) -> int:
-    return places(story.bundle)[event.step].number
 
 
 @law("beside")
@@ -155,21 +123,37 @@ def a_branch_does_not_wait_for_the_one_beside(story: Story) -> Iterator[str]:
     if any(question.event.kind == "failure" for question in asked):
         return
     for question in asked:
-        for scope, number in places(story.bundle)[question.event.step].branches.items():
+        for scope, number in lanes(story.bundle, question.event.step).items():
             if story.bundle.step(scope).verb != "parallel":
                 continue
             for other in range(len(story.bundle.step(scope).branches)):
-                inside = set(_inside(story, scope, other))
-                is_asked = any(each.event.step in inside for each in asked)
-                if other != number and not is_asked and inside - _ended(story, len(story.events) + 1):
+                inside = set(standing_in(story.bundle, scope, other))
+                is_asked = any(lanes(story.bundle, each.event.step).get(scope) == other for each in asked)
+                is_awaiting = any(lanes(story.bundle, path).get(scope) == other for path in awaiting(story))
+                left = inside - _ended(story, len(story.events) + 1)
+                if other != number and not is_asked and not is_awaiting and left:
                     yield f"branch {other} of {scope} waits although only {question.event.step} is asked about"
 
 
+def awaiting(story: Story) -> set[str]:
+    """The steps that wait for an event when the log ends."""
+    found: set[str] = set()
+    for event in story.events:
+        if isinstance(event, e.EventAwaited):
+            found.add(event.step)
+        if isinstance(event, e.EventReceived) or (isinstance(event, e.TimerFired) and event.timer == "late"):
+            found.discard(event.step)
+        if isinstance(event, e.ForwardClosed):
+            found = {path for path in found if not is_inside(path, event.step)}
+    return found
+
+
 def _ended(story: Story, seq: int) -> set[str]:
-    """The steps that had come to their end before this place in the log."""
+    """The steps and items that had come to their end before this place in the log."""
     ended = {path for (path, purpose, _), (known, _) in story.applied.items() if purpose in FORWARD and known < seq}
     for event in story.events[: seq - 1]:
-        is_end = isinstance(event, e.StepSkipped | e.RecordFound | e.DraftRecorded | e.ScopeEnded)
+        is_end = isinstance(event, e.StepSkipped | e.RecordFound | e.DraftRecorded | e.ScopeEnded | e.ItemSetAside)
+        is_end = is_end or isinstance(event, e.EventReceived | e.Emitted)
         is_end = is_end or (isinstance(event, e.TimerFired) and event.timer == "wait")
         is_end = is_end or (isinstance(event, e.HandOffResolved) and event.choice == "go_on")
         if is_end or (isinstance(event, e.StepFailed) and event.goes_on):
@@ -191,7 +175,7 @@ def outcomes_are_what_the_log_says(story: Story) -> Iterator[str]:
 
 
 def met_beside(story: Story) -> Iterator[str]:
-    """What happened at the same time in two branches of one parallel, each word once."""
+    """What happened at the same time in two branches of one parallel or two items of one list, each word once."""
     by_purpose: dict[str, list[tuple[str, int, int]]] = {"do": [], "undo": [], "asked": [], "doubt": []}
     for each in story.tries:
         if each.intent.purpose in by_purpose:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from runner.core import events as e
-from tests.laws.branch_laws import are_beside
+from tests.laws.lives import items_around
+from tests.laws.places import are_beside
 from tests.laws.register import action_of, law, named
 from tests.laws.story import FORWARD, WRITES, CallName, Story, Try
 
@@ -38,6 +39,9 @@ def keys_are_stable_and_disjoint(story: Story) -> Iterator[str]:
 
 
 def _a_person_raised(story: Story, each: Try) -> bool:
+    around = [story.items[item].event.generation for item in items_around(each.intent.step) if item in story.items]
+    if each.intent.generation == max(around, default=0):
+        return True
     before = [t.seq for t in story.tries if t.intent.call == each.intent.call and t.seq < each.seq]
     if story.started.continues and not before:
         return True

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import takewhile
 
 from runner.core import events as e
-from tests.laws.branch_laws import are_beside
 from tests.laws.flows import NEVER_SUCCEEDS
+from tests.laws.lives import as_written, heads, is_inside
+from tests.laws.places import are_beside, standing_in
 from tests.laws.register import law, named
 from tests.laws.story import FORWARD, WRITES, CallName, Story, Try
 
@@ -18,10 +20,6 @@ def _first_undos(story: Story) -> list[Try]:
         if each.intent.purpose == "undo":
             seen.setdefault(each.intent.step, each)
     return list(seen.values())
-
-
-def _newest_start(story: Story, path: str) -> int:
-    return max((i.start_no for name, (_, i) in story.applied.items() if name[:2] == (path, "do")), default=0)
 
 
 @law("I13")
@@ -44,17 +42,18 @@ def only_what_happened_is_compensated(story: Story) -> Iterator[str]:
 
 @law("I14")
 def newest_start_first(story: Story) -> Iterator[str]:
-    """A compensation starts only when everything newer has had its turn (what is in doubt is another law's, I17).
-
-    Branches that are made good at once do not wait for each other.
+    """A compensation starts only when everything newer in its scope has had its turn (what is in doubt is another law's,
+    I17). What one called flow did stands together. Branches that are made good at once do not wait for each other.
     """
     if story.started.continues:
         return
     for first in _first_undos(story):
-        mine = _newest_start(story, first.intent.step)
-        for name, (known, intent) in story.applied.items():
-            path = name[0]
-            if name[1] != "do" or path == first.intent.step or intent.start_no < mine or known > first.seq:
+        closing = story.closing_over(first.intent.step, first.seq)
+        if closing is None:
+            continue
+        order = story.order_in(closing.scope, first.seq)
+        for path, place in order.items():
+            if first.intent.step not in order or path == first.intent.step or place >= order[first.intent.step]:
                 continue
             if are_beside(story.bundle, first.intent.step, path, at_once=True):
                 continue
@@ -99,32 +98,37 @@ def a_compensation_happens_once(story: Story) -> Iterator[str]:
 
 @law("I16")
 def nothing_goes_forward_after_the_barrier(story: Story) -> Iterator[str]:
-    """After ForwardClosed no forward intent; CompensationBegun when none is open; no forward byte after that."""
-    if not story.closed:
-        if any(t.intent.purpose == "undo" for t in story.tries) and not story.started.continues:
-            yield "a compensation began although forward was never closed"
-        return
+    """After ForwardClosed of a scope no forward intent in it; CompensationBegun when none is open; no forward byte after
+    that; and no compensation without it.
+    """
     for each in story.tries:
-        purpose = each.intent.purpose
-        in_doubt = any(d.covers(each.seq) for d in story.doubts if d.call == (each.intent.step, "do", each.intent.part))
-        if each.seq > story.closed and (purpose in FORWARD or (purpose == "find" and not in_doubt)):
+        path, purpose = each.intent.step, each.intent.purpose
+        in_doubt = any(d.covers(each.seq) for d in story.doubts if d.call == (path, "do", each.intent.part))
+        over = story.closing_over(path, each.seq)
+        if over is not None and (purpose in FORWARD or (purpose == "find" and not in_doubt)):
             yield f"{named(each.intent)} was intended after forward was closed"
-        if purpose in (*FORWARD, "find") and each.seq < story.begun and not story.begun > each.outcome_seq > 0:
-            yield f"compensation began while {named(each.intent)} was open"
-        if purpose == "undo" and not 0 < story.begun < each.seq:
-            yield f"{named(each.intent)} was intended before compensation had begun"
+        if purpose == "undo" and over is None and not story.started.continues:
+            yield f"{named(each.intent)} was intended although forward was never closed"
+        elif purpose == "undo" and (over is not None or not story.started.continues):
+            is_begun = any(is_inside(path, c.scope) and 0 < c.begun < each.seq for c in story.closings.values())
+            if not is_begun:
+                yield f"{named(each.intent)} was intended before compensation had begun"
+        for closing in story.closings.values():
+            is_forward = purpose in (*FORWARD, "find") and is_inside(path, closing.scope)
+            if is_forward and each.seq < closing.begun and not closing.begun > each.outcome_seq > 0:
+                yield f"compensation began while {named(each.intent)} was open"
     for touch in story.ledger.touches:
-        if touch.intent.purpose in FORWARD and 0 < story.begun <= touch.durable:
-            yield f"a byte of {named(touch.intent)} left after compensation had begun"
+        for closing in story.closings.values():
+            is_forward = touch.intent.purpose in FORWARD and is_inside(touch.intent.step, closing.scope)
+            if is_forward and 0 < closing.begun <= touch.durable:
+                yield f"a byte of {named(touch.intent)} left after compensation had begun"
 
 
 @law("I16b")
 def a_stop_here_undoes_nothing(story: Story) -> Iterator[str]:
     """After a stop, a close or a take-over no compensation is begun, and none is tried again."""
-    closing = [event for event in story.events if isinstance(event, e.ForwardClosed)]
     places = [story.stopped_here, story.taken_over]
-    if closing and not closing[0].compensate:
-        places.append(story.closed)
+    places += [closing.seq for closing in story.closings.values() if not closing.event.compensate]
     since = min((place for place in places if place), default=0)
     for each in story.tries:
         if since and each.seq > since and each.intent.purpose == "undo":
@@ -138,10 +142,13 @@ def doubt_is_settled_before_it_is_undone(story: Story) -> Iterator[str]:
         path, purpose, _ = doubt.call
         if purpose != "do":
             continue
-        start = next(t.intent.start_no for t in story.calls[doubt.call] if t.intent.generation == doubt.generation)
         for each in story.tries:
             if each.intent.purpose != "undo" or not doubt.covers(each.seq):
                 continue
+            closing = story.closing_over(each.intent.step, each.seq)
+            if closing is None or not is_inside(path, closing.scope):
+                continue
+            order = story.order_in(closing.scope, each.seq)
             let_go = any(
                 q.choice == "go_on" and q.gone < each.seq
                 for q in story.questions
@@ -151,7 +158,7 @@ def doubt_is_settled_before_it_is_undone(story: Story) -> Iterator[str]:
                 yield f"{named(each.intent)} undoes a step whose outcome nobody knows"
             elif are_beside(story.bundle, each.intent.step, path, at_once=True):
                 continue
-            elif _newest_start(story, each.intent.step) < start and not let_go:
+            elif each.intent.step in order and order[path] < order[each.intent.step] and not let_go:
                 yield f"{named(each.intent)} is older than {path}, which is in doubt"
 
 
@@ -160,8 +167,9 @@ def a_failed_compensation_is_seen(story: Story) -> Iterator[str]:
     """It is handed off at once, and the run never ends as compensated while something stands."""
     for seq, event in story.numbered():
         if isinstance(event, e.CompensationFailed):
-            after = story.events[seq] if seq < len(story.events) else None
-            if not (isinstance(after, e.HandedOff) and after.kind == "compensation_failed" and after.owner):
+            turn = takewhile(lambda after: after.kind_of_fact == "decision", story.events[seq:])
+            asked = [after for after in turn if isinstance(after, e.HandedOff) and after.step == event.step]
+            if not any(after.kind == "compensation_failed" and after.owner for after in asked):
                 yield f"the failed compensation of {event.step} was handed to nobody"
     finish = story.finish
     if finish is not None and finish.status == "compensated":
@@ -177,8 +185,12 @@ def a_failed_compensation_halts_where_it_shall(story: Story) -> Iterator[str]:
     if story.bundle.flow.on_failure.if_one_fails != "stop":
         return
     for first in _first_undos(story):
+        closing = story.closing_over(first.intent.step, first.seq)
+        order = story.order_in(closing.scope, first.seq) if closing is not None else {}
         for question in story.questions:
-            is_older = _newest_start(story, first.intent.step) < _newest_start(story, question.event.step)
+            if not order.keys() >= {first.intent.step, question.event.step}:
+                continue
+            is_older = order[question.event.step] < order[first.intent.step]
             gave_up = question.event.kind in ("compensation_failed", "request")
             if gave_up and are_beside(story.bundle, first.intent.step, question.event.step, at_once=True):
                 continue
@@ -242,23 +254,36 @@ def the_end_follows_from_what_stands(story: Story) -> Iterator[str]:
     if finish is None or story.started.continues:
         return
     words = dispositions(story)
-    names = {i.start_no: name[0] for name, (_, i) in story.applied.items() if name[1] == "do"}
-    stands = tuple(dict.fromkeys(names[no] for no in sorted(words) if words[no] == "stands"))
-    shown = () if finish.status in ("succeeded", "drafted") else finish.stands
-    if finish.status not in ("succeeded", "drafted") and not story.taken_over and shown != stands:
-        yield f"the run says that {shown} stands, and it is {stands}"
+    if story.closed and not story.taken_over:
+        yield from _shown_otherwise(story, words)
     wanted = _end(story, set(words.values()))
     if finish.status not in wanted:
         yield f"the run ends {finish.status}, and it is {' or '.join(wanted)}"
 
 
+def _shown_otherwise(story: Story, words: Mapping[int, str]) -> Iterator[str]:
+    """What stands is listed by its path, or by the path of a list that it stands in, in start order."""
+    assert story.finish is not None
+    shown = story.finish.stands
+    names = {i.start_no: name[0] for name, (_, i) in story.applied.items() if name[1] == "do"}
+    stands = list(dict.fromkeys(as_written(names[no]) for no in sorted(words) if words[no] == "stands"))
+    for path in stands:
+        if path not in shown and not set(heads(path)) & set(shown):
+            yield f"the run does not say that {path} stands"
+    for path in shown:
+        if path not in stands and not any(is_inside(one, path) for one in stands):
+            yield f"the run says that {path} stands"
+    alone = [path for path in stands if path in shown]
+    if alone != [path for path in shown if path in alone]:
+        yield f"the run says that {shown} stands, and the order is {alone}"
+
+
 def _end(story: Story, words: set[str]) -> tuple[str, ...]:
     if not story.closed:
-        return ("drafted",) if story.started.mode == "draft" else ("succeeded",)
+        return ("drafted",) if story.started.mode == "draft" else ("closed",) if story.accepted else ("succeeded",)
     if story.taken_over:
         return ("closed",)
-    closing = story.events[story.closed - 1]
-    assert isinstance(closing, e.ForwardClosed)
+    closing = story.closings[""].event
     if story.stopped_here:
         return ("stopped",)
     if not closing.compensate:
@@ -288,7 +313,9 @@ def an_error_is_never_a_success(story: Story) -> Iterator[str]:
             if not event.step:
                 yield "the run succeeds although its outputs could not be made"
         elif (
-            isinstance(event, e.StepSkipped | e.RecordFound | e.DraftRecorded | e.ScopeEnded)
+            isinstance(
+                event, e.StepSkipped | e.RecordFound | e.DraftRecorded | e.ScopeEnded | e.EventReceived | e.Emitted
+            )
             or (isinstance(event, e.TimerFired) and event.timer == "wait")
             or (isinstance(event, e.HandOffResolved) and event.choice == "go_on")
         ):
@@ -297,9 +324,19 @@ def an_error_is_never_a_success(story: Story) -> Iterator[str]:
             parts = max(t.intent.parts for t in story.calls[event.call])
             done = [n for n, (at, _) in story.applied.items() if n[:2] == event.call[:2] and at <= seq]
             ended[event.step] = ended.get(event.step, False) or len(done) >= parts
-    for step in story.bundle.flow.every_step():
-        if not ended.get(step.id):
-            yield f"the run succeeds although step {step.id} has not ended well"
+    for path in _every_path(story):
+        if not ended.get(path):
+            yield f"the run succeeds although {path} has not ended well"
+
+
+def _every_path(story: Story) -> Iterator[str]:
+    """Every step of the run, of every item that was not left set aside, of every flow that was called."""
+    calls = [event.step for event in story.events if isinstance(event, e.ScopeStarted) and event.kind == "call"]
+    done = [path for path, item in story.items.items() if not item.is_aside]
+    gone = [path for path, item in story.items.items() if item.is_aside]
+    for scope in ("", *calls, *done):
+        if not any(is_inside(scope, path) or scope == path for path in gone):
+            yield from standing_in(story.bundle, scope)
 
 
 # --- people --------------------------------------------------------------------------------------------------------

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
 from runner.contract import Action, Json, Retry, Undo
 from runner.language.bundle import Bundle, patterns
+from runner.language.flow import Flow
 from runner.language.load import load_flow
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -42,26 +44,51 @@ ACTIONS: dict[str, Action] = {
 }  # fmt: skip
 
 INPUTS: dict[str, Json] = {
-    "email": "one@x.test", "amount": 20, "note": None, "id": "c1", "no": 7, "nobody": []
+    "email": "one@x.test", "amount": 20, "note": None, "id": "c1", "no": 7, "nobody": [],
+    "rows": [
+        {"name": "ann", "big": True, "lines": [1, 2]},
+        {"name": "ben", "big": False, "lines": [3]},
+        {"name": "cem", "big": True, "lines": []},
+        {"name": "dee", "big": False, "lines": [4, 5, 6]},
+    ],
 }  # fmt: skip
 
 NEVER_SUCCEEDS = (
     "adopts", "always_refused", "bad_condition", "bad_outputs", "bad_wait", "empty_key", "fan_empty", "silent", "unbuildable",
     "undo_classes", "undo_once", "picky_undo", "halts", "chooses_missing", "branches_undone", "branches_at_once",
-    "branches_halt",
+    "branches_halt", "rows_undone", "rows_aside_undone", "rows_halt", "rows_nested_undone", "rows_parallel",
+    "rows_beside", "rows_branches", "rows_call_undone", "rows_find", "rows_letters", "rows_bad", "called_rows",
+    "called_undone", "called_bad", "event_continue", "event_empty", "then_bad",
 )  # fmt: skip
 
 
 @lru_cache(maxsize=1)
 def corpus() -> dict[str, Bundle]:
     """Every flow of the corpus by its id, pinned."""
-    found = {}
-    for path in sorted(CORPUS.glob("*.yaml")):
-        flow, _, problems = load_flow(path.read_text(encoding="utf-8"), path.name)
-        assert flow is not None, path
-        assert not problems, problems
-        found[flow.id] = Bundle(digest=f"of {flow.id}", flow=flow, actions=ACTIONS, steps=patterns(flow, {}))
-    return found
+    called = {flow.id: flow for flow in map(_load, sorted((CORPUS / "called").glob("*.yaml")))}
+    return {flow.id: _pinned(flow, called) for flow in map(_load, sorted(CORPUS.glob("*.yaml")))}
+
+
+def _load(path: Path) -> Flow:
+    flow, _, problems = load_flow(path.read_text(encoding="utf-8"), path.name)
+    assert flow is not None, path
+    assert not problems, problems
+    return flow
+
+
+def _pinned(flow: Flow, every: Mapping[str, Flow]) -> Bundle:
+    called = dict(_called(flow, every))
+    return Bundle(
+        digest=f"of {flow.id}", flow=flow, actions=ACTIONS, steps=patterns(flow, called), called=called,
+        follow=every.get(flow.on_failure.then_run),
+    )  # fmt: skip
+
+
+def _called(flow: Flow, every: Mapping[str, Flow]) -> Iterator[tuple[str, Flow]]:
+    for step in flow.every_step():
+        if step.verb == "call":
+            yield step.flow, every[step.flow]
+            yield from _called(every[step.flow], every)
 
 
 def inputs_of(bundle: Bundle) -> dict[str, Json]:

@@ -23,7 +23,7 @@ def a_locked_record_is_taken_before_the_step_is_sent(story: Story) -> Iterator[s
 
 
 def _needed(story: Story, step: str) -> Iterator[str]:
-    flow, lock = story.bundle.flow, story.bundle.steps[step].lock
+    flow, lock = story.bundle.flow, story.bundle.step(step).lock
     if flow.one_at_a_time:
         yield story.started.record
     if lock is not None:

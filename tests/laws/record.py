@@ -19,6 +19,7 @@ from runner.core.fold import fold_all
 from runner.core.state import State
 from runner.core.status import standing_of
 from runner.language.bundle import Bundle, patterns
+from runner.language.flow import Flow
 from runner.language.load import load_flow
 from tests.laws.flows import CORPUS, corpus
 from tests.laws.play import play
@@ -59,11 +60,20 @@ def as_events(lines: Iterable[Mapping[str, Any]]) -> list[e.Event]:
 
 def bundle_of(kept: Mapping[str, Any]) -> Bundle:
     """The bundle that a kept log was decided by."""
-    flow, _, problems = load_flow(kept["flow"], f"{kept['name']}.yaml")
+    flow = _flow_of(kept["name"], kept["flow"])
+    actions = {name: _action(written) for name, written in kept["actions"].items()}
+    called = {name: _flow_of(name, text) for name, text in kept.get("called", {}).items()}
+    return Bundle(
+        digest="kept", flow=flow, actions=actions, steps=patterns(flow, called), called=called,
+        follow=called.get(flow.on_failure.then_run),
+    )  # fmt: skip
+
+
+def _flow_of(name: str, text: str) -> Flow:
+    flow, _, problems = load_flow(text, f"{name}.yaml")
     assert flow is not None
     assert not problems
-    actions = {name: _action(written) for name, written in kept["actions"].items()}
-    return Bundle(digest="kept", flow=flow, actions=actions, steps=patterns(flow, {}))
+    return flow
 
 
 def _action(written: Mapping[str, Any]) -> Action:
@@ -78,15 +88,20 @@ def _action(written: Mapping[str, Any]) -> Action:
 def record(name: str, seed: int) -> Path:
     """Plays the run and writes its file."""
     bundle = corpus()[name]
-    events = play(bundle, seed).story.events
+    events = play(bundle, seed).story.raw
     text = (CORPUS / f"{name}.yaml").read_text(encoding="utf-8")
+    called = {name: (CORPUS / "called" / f"{name}.yaml").read_text(encoding="utf-8") for name in bundle.called}
+    text_of_all = "".join((text, *called.values()))
     used = {
-        action: asdict(kind) for action, kind in bundle.actions.items() if action in text or action == "quarantine.add"
+        action: asdict(kind)
+        for action, kind in bundle.actions.items()
+        if action in text_of_all or action == "quarantine.add"
     }
     kept = {
         "name": name,
         "seed": seed,
         "flow": text,
+        "called": called,
         "actions": used,
         "events": as_lines(events),
         "meaning": meaning_of(fold_all(events)),

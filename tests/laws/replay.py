@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from runner.core import events as e
-from runner.core.commands import Command, Record, Send
+from runner.core.commands import Command, Recall, Record, Send
 from runner.core.decide import decide, fail_request
 from runner.core.fold import fold
+from runner.core.recall import LogSource, recall
 from runner.core.state import State
 from runner.language.bundle import Bundle
 
@@ -29,7 +30,7 @@ def replay_faults(
         if isinstance(event, e.RunMoved):
             bundle = (versions or {})[event.bundle]
         elif event.kind_of_fact == "decision" and not isinstance(event, e.RunStarted | e.RunHeld):
-            commands = decide(bundle, state, event.at)
+            state, commands = _decided(bundle, state, event.at, events[: seq - 1])
             before = [command for command in commands if isinstance(command, Send)] or before
             rest = [command.event for command in commands if isinstance(command, Record)]
             if rest and event == rest[0]:
@@ -40,6 +41,16 @@ def replay_faults(
         if not isinstance(event, e.CallIntended | e.RecordLocked):
             before = []
         state = fold(state, event)
+
+
+def _decided(bundle: Bundle, state: State, now: int, events: Sequence[e.Event]) -> tuple[State, tuple[Command, ...]]:
+    """What is decided, once all that is asked for has been read back."""
+    while True:
+        commands = decide(bundle, state, now)
+        wanted = next((command for command in commands if isinstance(command, Recall)), None)
+        if wanted is None:
+            return state, commands
+        state = recall(state, wanted, LogSource(events))
 
 
 def _is_decided(

@@ -24,7 +24,8 @@ from runner.language.load import load_flow
 from runner.people import moving
 from runner.people.moving import gained_inputs, reasons_against
 from tests.laws.flows import CORPUS, corpus
-from tests.laws.play import STORMY, shown, start_of
+from tests.laws.places import OLDER
+from tests.laws.play import STORMY, shown, small_pages, start_of
 from tests.laws.register import LAWS
 from tests.laws.replay import replay_faults
 from tests.laws.story import Story
@@ -85,7 +86,7 @@ class Movers(RandomPeople):
         flow, _, problems = load_flow(text, f"{state.flow}.yaml")
         if flow is None or problems:
             return ()
-        new = replace(bundle, digest=digest(text), flow=flow, steps=patterns(flow, {}))
+        new = replace(bundle, digest=digest(text), flow=flow, steps=patterns(flow, bundle.called))
         reasons = reasons_against(bundle, new, state)
         tally["refused" if reasons else "moved"] += 1
         tally.update(reason.split(" ", 2)[2][:14] if reason.startswith("Step ") else reason[:14] for reason in reasons)
@@ -116,16 +117,20 @@ def play(name: str, seed: int) -> Moved:
     people = Movers(outside, rng, versions, (CORPUS / f"{name}.yaml").read_text(encoding="utf-8"))
     weather = RandomWeather(rng, rate=rng.choice([0, 5]), holds=5)
     simulation = Simulation(old, outside, start_of(old), people=people, weather=weather, versions=versions)
-    result = simulation.run()
-    if result.end != "ended":
-        for each in (outside, people, weather):
-            each.calm()
+    people.log = simulation.log
+    with small_pages():
         result = simulation.run()
+        if result.end != "ended":
+            for each in (outside, people, weather):
+                each.calm()
+            result = simulation.run()
     every = {name: step for version in versions.values() for name, step in version.steps.items()}
     last = versions[result.state.bundle]
-    known = replace(last, steps={**every, **last.steps})
+    known = replace(last, digest=f"{name} {seed} {result.state.bundle}", steps={**every, **last.steps})
+    OLDER[known.digest] = [version.flow for version in versions.values()]
     story = Story(bundle=known, events=result.events, ledger=outside.ledger, end=result.end, spins=result.spins)
-    wrong = [f"I26: {what}" for what in replay_faults(old, result.events, versions=versions)]
+    with small_pages():
+        wrong = [f"I26: {what}" for what in replay_faults(old, result.events, versions=versions)]
     wrong += [f"{law}: {what}" for law, each in LAWS.items() if law not in OF_ONE_TEXT for what in each(story)]
     if result.end != "ended":
         wrong.append(f"I19: when all is calm the run {result.end} and does not end")

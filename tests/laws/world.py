@@ -13,11 +13,13 @@ from typing import Any
 
 from runner.contract import Action, Json, Outcome, Request, Result, digest
 from runner.core import events as e
+from runner.core.paths import join
 from runner.core.state import HandOff, State
-from runner.engine.simulated import Answer, Fate
+from runner.engine.simulated import Answer, Fate, MemoryLog
 from runner.errors import NotPossible, RequestError
 from runner.language.bundle import Bundle
 from runner.people.operations import Order, fields_needed, report_for
+from tests.laws.senders import Senders
 
 WRITES = ("do", "undo")
 FIND_DELAY = 2_000
@@ -272,12 +274,15 @@ class RandomPeople:
         self._plans = sorted((rng.randint(1, 28), rng.choice(OPERATIONS)) for _ in range(operations))
         self._due: dict[str, int] = {}
         self._retries = 0
+        self.log = MemoryLog()
+        self._senders = Senders(rng)
         self._held_back: list[e.Event] = []
         self.is_calm = False
 
     def calm(self) -> None:
         """No more interference; every question is answered, and soon."""
         self._plans = []
+        self._senders.is_calm = True
         self.is_calm = self.answers = True
         self._due = {}
 
@@ -287,6 +292,7 @@ class RandomPeople:
             times.append(self._when(f"plan {len(self._plans)} at {state.seq}", now))
         if self.answers:
             times.extend(self._when(handoff.id, now) for handoff in state.open_handoffs)
+        times.extend(self._senders.times(state, now))
         return min(times, default=None)
 
     def _when(self, what: str, now: int) -> int:
@@ -297,6 +303,9 @@ class RandomPeople:
     def acts(self, bundle: Bundle, state: State, now: int) -> Sequence[e.Event]:
         if state.has_ended:
             return ()
+        fed = self._senders.feed(self.log, state, now)
+        if fed:
+            return fed
         made = self._held_back or self._operations(bundle, state, now)
         self._held_back = []
         if state.is_paused and self._when(f"paused {state.seq}", now) <= now:
@@ -330,6 +339,10 @@ class RandomPeople:
         choices = [choice for choice in handoff.choices if choice != "retry" or self._retries < 6]
         choice = self.rng.choices(choices, [LIKELY.get(choice, 6) for choice in choices])[0]
         self._retries += choice == "retry"
+        if handoff.kind == "set_aside" and choice in ("retry", "skip") and self.rng.random() < 0.6:
+            number = self.rng.choice(sorted(state.lists[handoff.step].aside))
+            order = Order(action=choice, by="person:owner", step=join(handoff.step, str(number)), reason="this one")
+            return [report_for(bundle, state, order, now)]
         output: Mapping[str, Json] = {}
         external_id = ""
         if choice in ("happened", "did_not") and handoff.purpose in WRITES:
