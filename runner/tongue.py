@@ -1,10 +1,10 @@
 """The reader's language: every sentence for a person goes through `_`, and stands in English in the code.
 
-The catalogues stand under `catalogues/<language>/LC_MESSAGES/`. After a sentence was added or changed:
+What it is called in the others stands in `catalogues/<language>/LC_MESSAGES/amends.po`, which is read as it is. After
+a sentence was added or changed, bring them up to date and fill in what is empty there (`msgstr ""`):
 
-    pybabel extract -F runner/catalogues/babel.cfg -k marked -k several:1,2 -o amends.pot runner
-    pybabel update -i amends.pot -d runner/catalogues -D amends --no-fuzzy-matching     (a new language: init -l ja)
-    pybabel compile -d runner/catalogues -D amends
+    pybabel extract -F runner/catalogues/babel.cfg -k marked -k several:1,2 --no-location --sort-output -o a.pot runner
+    pybabel update -i a.pot -d runner/catalogues -D amends -w 1000 --no-fuzzy-matching --ignore-pot-creation-date
 
 tests/web/test_tongue.py names every sentence that a catalogue leaves out.
 """
@@ -12,11 +12,14 @@ tests/web/test_tongue.py names every sentence that a catalogue leaves out.
 from __future__ import annotations
 
 import gettext
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import datetime
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 LANGUAGES = ("en", "ja", "zh-TW")
 CATALOGUES = Path(__file__).parent / "catalogues"
@@ -40,9 +43,27 @@ def marked(text: str) -> str:
     return text
 
 
+def day(moment: datetime) -> str:
+    """A day as it is written: 2026-09-01."""
+    return f"{moment:%Y-%m-%d}" if spoken() == "en" else str(_locales().day(moment, spoken()))
+
+
+def length(amount: int, unit: str, english: str) -> str:
+    """A length of time: 3 min. `unit` is minute, `english` what it is called here: min."""
+    return f"{amount} {english}" if spoken() == "en" else str(_locales().length(amount, unit, spoken()))
+
+
 @cache
 def _catalogue(language: str) -> gettext.NullTranslations:
-    return gettext.translation("amends", CATALOGUES, [language.replace("-", "_")], fallback=True)
+    if language == "en":
+        return gettext.NullTranslations()
+    found: gettext.NullTranslations = _locales().catalogue(CATALOGUES, language)
+    return found
+
+
+def _locales() -> Any:
+    """Loaded by name when it is needed: the command line speaks English, and has no time for it."""
+    return importlib.import_module("runner.locales")
 
 
 def spoken() -> str:

@@ -10,6 +10,14 @@ from zoneinfo import ZoneInfo
 
 from runner.clock import DAY, HOUR, MINUTE, SECOND
 from runner.language.zones import zone_fault
+from runner.tongue import _, day, length
+
+UNITS = (
+    (SECOND, "second", "s", 2 * MINUTE),
+    (MINUTE, "minute", "min", 2 * HOUR),
+    (HOUR, "hour", "h", 2 * DAY),
+)
+"""Sizes of times with their names, and up to where they are told in these."""
 
 
 def reader_zone(zone: str = "", has_zone: bool = False) -> str:
@@ -42,7 +50,8 @@ def offset(at: int, zone: str) -> str:
 
 def short(at: int, zone: str) -> str:
     """A time for a column whose head tells the offset (`offsets`): 2026-09-01 09:00."""
-    return f"{moment(at, zone):%Y-%m-%d %H:%M}"
+    then = moment(at, zone)
+    return f"{day(then)} {then:%H:%M}"
 
 
 def offsets(times: Iterable[int], zone: str) -> str:
@@ -52,7 +61,7 @@ def offsets(times: Iterable[int], zone: str) -> str:
 
 def left(ms: int) -> str:
     """What is left of a wait: in 3 s; now."""
-    return f"in {span(-(-ms // SECOND) * SECOND)}" if ms > 0 else "now"
+    return _("in {time}", time=span(-(-ms // SECOND) * SECOND)) if ms > 0 else _("now")
 
 
 def counted(count: int, word: str) -> str:
@@ -63,8 +72,8 @@ def counted(count: int, word: str) -> str:
 def span(ms: int) -> str:
     """A length of time in words: 450 ms, 3 s, 2 min, 5 h, 4 days."""
     if ms < SECOND:
-        return f"{max(ms, 0)} ms"
-    for unit, word, longest in ((SECOND, "s", 2 * MINUTE), (MINUTE, "min", 2 * HOUR), (HOUR, "h", 2 * DAY)):
+        return length(max(ms, 0), "millisecond", "ms")
+    for size, unit, english, longest in UNITS:
         if ms < longest:
-            return f"{ms // unit} {word}"
-    return f"{ms // DAY} days"
+            return length(ms // size, unit, english)
+    return length(ms // DAY, "day", "days")

@@ -59,7 +59,8 @@ def who(console: Console, name: str) -> str:
     kind, _sign, key = name.partition(":")
     if kind == "person":
         people = console.people
-        return name_of(console, f"person:{people.posts.get(key, key)}")
+        found = name_of(console, f"person:{people.posts.get(key, key)}")
+        return _("{name}", name=found) if people.posts.get(key, key) in people.people else found  # politely
     return _("team {name}", name=key) if kind == "team" else words.plain(name)
 
 
