@@ -21,6 +21,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from runner.clock import iso
+
 LANGUAGES = ("en", "ja", "zh-TW")
 CATALOGUES = Path(__file__).parent / "catalogues"
 
@@ -46,6 +48,12 @@ def marked(text: str) -> str:
 def day(moment: datetime) -> str:
     """A day as it is written: 2026-09-01."""
     return f"{moment:%Y-%m-%d}" if spoken() == "en" else str(_locales().day(moment, spoken()))
+
+
+def point(at: int, zone: str) -> str:
+    """A time (ms since the epoch) as people read it, in their zone with its offset: 2026-09-01 09:00 +09:00."""
+    written = iso(at, zone)
+    return f"{day(datetime.fromisoformat(written))} {written[11:16]} {written[-6:]}"
 
 
 def length(amount: int, unit: str, english: str) -> str:

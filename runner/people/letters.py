@@ -6,14 +6,12 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from runner.clock import shown
 from runner.core.state import State
 from runner.people.post import QUOTE
 from runner.store.messages import ASKS, Outgoing
-from runner.tongue import _, marked
+from runner.tongue import _, marked, point
 
 LONGEST = 400
-DRAFT = "DRAFT"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,8 +55,8 @@ def letter_about(matter: Matter, it: Outgoing) -> Letter:
     letter = (_of_handoff if it.kind != "unreached" and it.about in matter.state.handoffs else write)(matter, it)
     if matter.state.mode != "draft":
         return letter
-    text = f"{_('DRAFT: nothing was sent.')}\n\n{letter.text}"
-    return Letter(subject=f"{DRAFT} {letter.subject}", text=text, link=letter.link)
+    text = "\n\n".join((_("DRAFT: nothing was sent."), letter.text))
+    return Letter(subject=_("DRAFT {subject}", subject=letter.subject), text=text, link=letter.link)
 
 
 def _letter(subject: str, *paragraphs: str, link: str) -> Letter:
@@ -79,7 +77,7 @@ def _of_approval(matter: Matter, it: Outgoing) -> Letter:
         _("Please decide: {question}", question=matter.plain(matter.question)),
         _(_ASKED[it.kind]),
         matter.quoted(matter.question),
-        _("Time to decide: until {until}. Silence is a no.", until=shown(state.gates[it.about].due, matter.zone)),
+        _("Time to decide: until {until}. Silence is a no.", until=point(state.gates[it.about].due, matter.zone)),
         " ".join((_("It is a step of the flow “{title}”.", title=matter.title), by)).strip(),
         _("The page shows exactly what will be sent. Opening it decides nothing; there you say who you are."),
         link=f"{matter.address}/review/{matter.locator}",

@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from runner.clock import iso
-from runner.telling import times, words
-from runner.tongue import _, several, spoken
+from runner.telling import words
+from runner.tongue import _, point, several, spoken
 from runner.web.console import Console, console_of
 from runner.web.guard import DOOR, SESSION, Caller, csrf_of, name_of, new_door
 
@@ -34,7 +34,7 @@ def page(request: Request, caller: Caller, name: str, /, *, code: int = 200, **v
         csrf = csrf_of(door)
     text = _JINJA.get_template(f"{name}.html").render(
         caller=caller, csrf=csrf, at=console.prefix, language=spoken(), path=request.url.path,
-        project=console.project.settings.project, when=lambda at: shown_time(console, at),
+        project=console.project.settings.project, when=lambda at: point(at, console.zone),
         iso=lambda at: iso(at, console.zone), who=lambda person: who(console, person), capital=capital,
         plain=words.plain, **values,
     )  # fmt: skip
@@ -47,11 +47,6 @@ def page(request: Request, caller: Caller, name: str, /, *, code: int = 200, **v
 def part(name: str, **values: object) -> str:
     """A piece of a page."""
     return _JINJA.get_template(f"{name}.html").render(**values)
-
-
-def shown_time(console: Console, at: int) -> str:
-    """A time in words short enough for a list: 2026-09-01 09:00 +09:00."""
-    return f"{times.short(at, console.zone)} {times.offset(at, console.zone)}"
 
 
 def who(console: Console, name: str) -> str:

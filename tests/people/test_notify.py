@@ -224,11 +224,15 @@ async def test_what_failed_is_told_to_people_of_ours(tmp_path: Path) -> None:
         run = await office.start("failing")
         assert office.driver.store.run(run).status == "compensated"
         assert office.told() == [
-            ("aya", "A run has failed: Letters go out"),
-            ("lin", "A run has failed: Letters go out"),
+            ("aya", "実行が失敗しました：Letters go out"),
+            ("lin", "執行失敗：Letters go out"),
         ]
         run = await office.start("stuck")
-        assert office.told() == [(name, "A run needs a person: Letters go out") for name in ("aya", "lin", "tom")]
+        assert office.told() == [
+            ("aya", "ご対応のお願い：Letters go out"),
+            ("lin", "需要您處理：Letters go out"),
+            ("tom", "A run needs a person: Letters go out"),
+        ]
         await office.turn(run, 30 * MINUTE)
         assert [name for name, _ in office.told()] == ["bob"]
 
@@ -318,5 +322,5 @@ async def test_personal_data_does_not_go_into_mailboxes(tmp_path: Path) -> None:
         )  # fmt: skip
         async with resumed(project, mail, Turned()) as office:
             await office.start("asking", text="Ada Lovelace")
-            assert {each.subject for each in mail.mails} == {"Please decide: Send “•••”?"}
+            assert {each.subject for each in mail.mails} == {"承認のお願い：Send “•••”?", "請您核准：Send “•••”?"}
             assert "Lovelace" not in "".join(each.body() + each.body("html") for each in mail.mails)

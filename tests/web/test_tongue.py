@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import string
 from pathlib import Path
@@ -54,6 +55,21 @@ def test_the_sentences_are_found() -> None:
     found = sentences()
     assert len(found) > 150
     assert {"What waits for me", "{count} error: it cannot run", "is cancelled"} <= found
+
+
+def spoken_in(module: str) -> set[str]:
+    """Every sentence that is handed to `_`, `marked` or `several` as it stands, also inside an f-string."""
+    calls = (one for one in ast.walk(ast.parse(module)) if isinstance(one, ast.Call) and one.args)
+    named = (one.args[0] for one in calls if isinstance(one.func, ast.Name) and one.func.id in KEYWORDS)
+    return {one.value for one in named if isinstance(one, ast.Constant) and one.value}
+
+
+def test_no_sentence_is_hidden_from_the_catalogues() -> None:
+    told = {
+        one for file in (ROOT / "runner").rglob("*.py") for one in spoken_in(file.read_text(encoding="utf-8"))
+    }  # fmt: skip
+    assert told - sentences() == set(), "inside an f-string Babel does not see it"
+    assert spoken_in("f'{_(\"Hidden\")}'") == {"Hidden"}
 
 
 @pytest.mark.parametrize("language", [each for each in LANGUAGES if each != "en"])
