@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from runner.clock import Clock
@@ -31,7 +32,7 @@ from runner.language.bundle import Bundle, restore
 from runner.language.project import Project
 from runner.orders import REQUESTS
 from runner.outside import ProjectOutside, bounds_of
-from runner.people.approvals import Decision, decide
+from runner.people.approvals import Decision, Preview, decide, preview
 from runner.people.cleanup import start_clean_up
 from runner.people.desk import ProjectDesk
 from runner.people.erasing import Erasing, erase
@@ -301,11 +302,21 @@ class OwnDriver:
 
     async def decide(self, run: str, decision: Decision) -> RunView:
         """Records a decision, if it still counts where the run stands then."""
+        await self.record(run, decision)
+        await self.engine.rest(run)
+        return self.store.run(run)
+
+    async def record(self, run: str, decision: Decision) -> None:
+        """As `decide`, without waiting for what follows."""
         self._look_again()
         await decide(self.store, self._outside, self.desk, self.store.run(run).run, decision, self._clock.now)
         self.engine.wake(run)
-        await self.engine.rest(run)
-        return self.store.run(run)
+
+    def preview(self, bundle: Bundle, state: State, approval: str, edits: Mapping[str, Mapping[str, str]]) -> Preview:
+        """What an approval lets through from now on, with these edits. Raises NotPossible."""
+        self._look_again()
+        connect = partial(self._outside.connector, bundle)
+        return preview(bundle, state, approval, edits, connect, self.desk)
 
     async def erase(self, wish: Erasing) -> Mapping[str, Json]:
         return await erase(self.store, wish, self._clock.now(), self.engine.wake)

@@ -22,13 +22,14 @@ def _set_gate(state: State, name: str, gate: Gate) -> State:
 
 def read_requested(state: State, event: e.ApprovalRequested) -> State:
     before = state.gates.get(event.approval)
-    steps = event.shown["steps"]
+    steps = event.shown.get("steps", {})  # gone where the personal data was erased
     covers = {
         path: Covered(
             action=steps[path]["action"], input=steps[path]["input"], hashes=tuple(steps[path]["hashes"]),
             item=steps[path].get("item", ""),
         )
         for path in event.covers
+        if path in steps
     }  # fmt: skip
     used = before.used - covers.keys() if before is not None else frozenset()
     kept = {path: before.covers[path] for path in used} if before is not None else {}

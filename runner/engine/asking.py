@@ -26,9 +26,7 @@ def ask(bundle: Bundle, state: State, wanted: Ask, connect: Connect, desk: Desk)
     request, steps = wanted.request, {}
     try:
         for path, cover in wanted.covers.items():
-            prepared = [
-                _prepared(bundle, path, cover.action, part, cover.purpose, connect, desk) for part in cover.parts
-            ]
+            prepared = requests_of(bundle, path, cover.action, cover.parts, cover.purpose, connect, desk)
             steps[path] = {
                 "action": cover.action, "input": cover.input, "requests": [body for body, _ in prepared],
                 "hashes": [hash_ for _, hash_ in prepared], "to": connect(cover.action.partition(".")[0]).origin(),
@@ -65,12 +63,15 @@ def _prepared(
     return request.body, digest([bundle.digest, path, action, connector.origin(), leads_to, request.hash])
 
 
-def hashes_of(
+def requests_of(
     bundle: Bundle, path: str, action: str, parts: tuple[Mapping[str, Json], ...], purpose: Purpose, connect: Connect,
     desk: Desk,
-) -> list[str]:  # fmt: skip
-    """The hashes of a covered step's parts, for content that was edited. Raises RequestError, SettingsError."""
-    return [_prepared(bundle, path, action, part, purpose, connect, desk)[1] for part in parts]
+) -> list[tuple[Mapping[str, Json], str]]:  # fmt: skip
+    """(as it will be sent, the hash that an approval binds) of each part of a covered step.
+
+    Raises RequestError, EvaluationError, SettingsError.
+    """
+    return [_prepared(bundle, path, action, part, purpose, connect, desk) for part in parts]
 
 
 def why_lapsed(

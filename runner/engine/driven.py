@@ -32,6 +32,9 @@ class Desk(Protocol):
         """The people behind these names who may approve in this run (`person:aya`): whoever started it is not among
         them, except in a draft."""
 
+    def demands_sign_in(self, bundle: Bundle, state: State, approval: str) -> bool:
+        """Whether a code by mail does not prove enough for this approval."""
+
     def leads_to(self, bundle: Bundle, connection: str) -> str:
         """Where a connection leads and by which secrets, by their names: what must not change after an approval.
         Raises SettingsError."""
@@ -46,6 +49,10 @@ class OpenDesk:
     def entitled(self, bundle: Bundle, state: State, by: tuple[str, ...], now: int) -> tuple[str, ...]:
         """Everybody who is named."""
         return by
+
+    def demands_sign_in(self, bundle: Bundle, state: State, approval: str) -> bool:
+        """Never."""
+        return False
 
     def leads_to(self, bundle: Bundle, connection: str) -> str:
         """Itself."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
-from runner.contract import Json
+from runner.contract import Json, Purpose, digest
 from runner.core import events as e
 from runner.core.calls import parted
 from runner.core.consents import UNDO
 from runner.core.state import Gate, State
-from runner.engine.asking import Connect, hashes_of
+from runner.engine.asking import Connect, requests_of
 from runner.engine.driven import Desk, Outside
 from runner.engine.past import read_state
 from runner.errors import AlreadySo, EvaluationError, NotPossible, RequestError, SequenceConflict, SettingsError
@@ -23,7 +23,8 @@ from runner.store.facts import AlreadyReported, Store
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decision:
     """What a person decides. `hash` and `round` are those of what they were shown, `proof` is how they proved who they
-    are (code, sign_in, token). `edits` maps the path of a covered step to its fields' new texts.
+    are (code, sign_in, token). `edits` maps the path of a covered step to its fields' new texts, `seen` is the digest
+    of how they will be sent (`Preview.seen`). `left_out` are the covered steps of items that are not to be done.
     """
 
     approval: str
@@ -34,7 +35,24 @@ class Decision:
     proof: str = ""
     comment: str = ""
     edits: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    seen: str = ""
     left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Preview:
+    """What the covered steps send, path -> what they are given, and path -> each of their requests. `hashes` are those
+    that an approval of it binds.
+    """
+
+    inputs: Mapping[str, Mapping[str, Json]]
+    requests: Mapping[str, Sequence[Mapping[str, Json]]]
+    hashes: Mapping[str, Sequence[str]]
+
+    @property
+    def seen(self) -> str:
+        """What stands for all of it."""
+        return digest(self.hashes)
 
 
 async def decide(
@@ -82,15 +100,20 @@ def report_for(bundle: Bundle, state: State, decision: Decision, now: int, conne
         own = decision.by == state.starter
         why = "you have started this run" if own else f"it is asked of {' or '.join(gate.by)}"
         raise NotPossible(f"you cannot decide this: {why}")
-    words = _words(bundle, decision.approval)
-    edited = _edited(bundle, gate, decision, words[0], connect, desk) if decision.edits else {}
-    stranger = next((path for path in decision.left_out if path not in gate.covers), "")
-    if decision.left_out and (stranger or not words[1]):
-        raise NotPossible("nothing of this may be left out" if not stranger else f"{stranger} is not part of this")
+    if decision.proof == "code" and desk.demands_sign_in(bundle, state, decision.approval):
+        raise NotPossible("a code by mail is not enough for this: sign in, and decide then")
+    edited: dict[str, Json] = {}
+    if decision.answer == "yes":
+        refuse_left_out(bundle, decision.approval, gate, decision.left_out)
+    if decision.edits and decision.answer == "yes":
+        new = preview(bundle, state, decision.approval, decision.edits, connect, desk)
+        if new.seen != decision.seen:
+            raise NotPossible("look first at what you wrote as it will be sent, and decide then")
+        edited = {path: {"input": new.inputs[path], "hashes": new.hashes[path]} for path in decision.edits}
     return e.ApprovalDecided(
         at=now, step=decision.approval.removesuffix(UNDO), approval=decision.approval, round=gate.round,
         answer=decision.answer, by=decision.by, hash=gate.hash, proof=decision.proof, comment=decision.comment,
-        edited=edited, left_out=decision.left_out,
+        edited=edited, left_out=decision.left_out if decision.answer == "yes" else (),
     )  # fmt: skip
 
 
@@ -114,20 +137,62 @@ def _words(bundle: Bundle, approval: str) -> tuple[tuple[str, ...], bool]:
     return words.may_edit, words.may_leave_out != ""
 
 
-def _edited(
-    bundle: Bundle, gate: Gate, decision: Decision, may_edit: tuple[str, ...], connect: Connect, desk: Desk
-) -> dict[str, Json]:
-    found: dict[str, Json] = {}
-    for path, texts in decision.edits.items():
-        covered = gate.covers.get(path)
-        wrong = [name for name in texts if f"{path.rpartition('/')[2]}.{name}" not in may_edit]
-        if covered is None or wrong:
-            raise NotPossible(f"{path}.{wrong[0] if wrong else next(iter(texts))} may not be edited here")
-        whole = {**covered.input, **texts}
-        parts = tuple(parted(whole, bundle.actions[covered.action].fan_out))
-        try:
-            hashes = hashes_of(bundle, path, covered.action, parts, "do", connect, desk)
-        except (RequestError, EvaluationError, SettingsError) as error:
-            raise NotPossible(f"what you wrote cannot be sent: {error}") from None
-        found[path] = {"input": whole, "hashes": hashes}
+def items_of(gate: Gate) -> dict[str, list[str]]:
+    """The items of a list that an approval asks about: path of the item -> its covered steps that are still to be done.
+
+    Of nested lists the innermost.
+    """
+    found: dict[str, list[str]] = {}
+    for path, covered in gate.covers.items():
+        if covered.item and path not in gate.used:
+            parts = path.split("/")
+            last = max(at for at, part in enumerate(parts) if part.isdigit())
+            found.setdefault("/".join(parts[: last + 1]), []).append(path)
     return found
+
+
+def refuse_left_out(bundle: Bundle, approval: str, gate: Gate, left_out: Sequence[str]) -> None:
+    """Raises NotPossible for what may not be left out: whole items of a list may, where the flow says so."""
+    if not left_out:
+        return
+    wanted, items = set(left_out), items_of(gate)
+    whole = {path for paths in items.values() if wanted.issuperset(paths) for path in paths}
+    if not _words(bundle, approval)[1] or wanted - whole:
+        raise NotPossible("nothing of this may be left out" if not wanted - whole else _not_left_out(wanted - whole))
+    if wanted.issuperset(gate.covers.keys() - gate.used):
+        raise NotPossible("nothing would be left; say no instead")
+
+
+def _not_left_out(paths: set[str]) -> str:
+    return f"{min(paths)} may not be left out: it is no item of a list, or only a part of one"
+
+
+def preview(
+    bundle: Bundle, state: State, approval: str, edits: Mapping[str, Mapping[str, str]], connect: Connect, desk: Desk
+) -> Preview:
+    """What an approval lets through from now on, with these edits. Raises NotPossible."""
+    gate, may_edit = gate_of(state, approval), _words(bundle, approval)[0]
+    inputs = {path: covered.input for path, covered in gate.covers.items() if path not in gate.used}
+    for path, texts in edits.items():
+        for name, text in texts.items():
+            if path not in inputs or f"{path.rpartition('/')[2]}.{name}" not in may_edit:
+                raise NotPossible(f"{path}.{name} may not be edited here")
+            inputs[path] = _with(inputs[path], name.split("."), text)
+    requests: dict[str, Sequence[Mapping[str, Json]]] = {}
+    hashes: dict[str, Sequence[str]] = {}
+    purpose: Purpose = "undo" if approval.endswith(UNDO) else "do"
+    try:
+        for path, whole in inputs.items():
+            action = gate.covers[path].action
+            parts = tuple(parted(whole, bundle.actions[action].fan_out))
+            sent = requests_of(bundle, path, action, parts, purpose, connect, desk)
+            requests[path], hashes[path] = [body for body, _ in sent], [hash_ for _, hash_ in sent]
+    except (RequestError, EvaluationError, SettingsError) as error:
+        raise NotPossible(f"this cannot be sent: {error}") from None
+    return Preview(inputs=inputs, requests=requests, hashes=hashes)
+
+
+def _with(whole: Mapping[str, Json], path: Sequence[str], text: str) -> Mapping[str, Json]:
+    """A record with another text at that place."""
+    first, *rest = path
+    return {**whole, first: _with(whole[first], rest, text) if rest else text}

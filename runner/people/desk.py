@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-from runner.contract import canonical
+from runner.contract import Json, canonical
 from runner.core import events as e
+from runner.core.consents import UNDO
 from runner.core.state import State
 from runner.errors import SettingsError
 from runner.language.bundle import Bundle
 from runner.language.duty import calendar_of
 from runner.language.people import Person
 from runner.language.project import Project
+from runner.language.values import is_money
 from runner.people.post import Channel
 from runner.people.told import TELLING, Staff, messages_of
 from runner.store.messages import Message
@@ -41,6 +43,15 @@ class ProjectDesk:
             for person in found
             if f"person:{person.id}" != state.starter and person.mail.casefold() not in addresses
         )
+
+    def demands_sign_in(self, bundle: Bundle, state: State, approval: str) -> bool:
+        """See `engine.driven.Desk`. Without a word of the flow: where there is a provider, for amounts of money."""
+        step = None if approval.endswith(UNDO) else bundle.step(approval)
+        word = step.approval.proof if step is not None and step.approval is not None else ""
+        if word or self._project().settings.sign_in is None:
+            return word == "sign_in"
+        covers = state.gates[approval].covers.values()
+        return any(_has_money(each.input) or _takes_money(bundle.actions[each.action].input) for each in covers)
 
     def leads_to(self, bundle: Bundle, connection: str) -> str:
         """See `engine.driven.Desk`."""
@@ -76,6 +87,17 @@ class ProjectDesk:
             for away in people.away:
                 if away.who == person.id and away.first <= today <= away.last:
                     yield from people.resolve(f"person:{away.instead}")
+
+
+def _has_money(value: Json) -> bool:
+    if is_money(value):
+        return True
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return any(map(_has_money, inner))
+
+
+def _takes_money(fields: Mapping[str, Json]) -> bool:
+    return any("money" in str(kind) for kind in fields.values())
 
 
 def _typed_addresses(bundle: Bundle, state: State) -> frozenset[str]:

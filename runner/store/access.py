@@ -14,7 +14,8 @@ from sqlalchemy import Connection, Row, delete, insert, select
 
 from runner.store.tables import access
 
-Kind = Literal["password", "link", "session", "token"]
+Kind = Literal["password", "link", "session", "token", "review"]
+"""`review`: a browser that has proved by a code for whom it opens one locator (its `name`)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter
 from fastapi.openapi.utils import get_openapi
@@ -17,14 +17,19 @@ from starlette.requests import Request
 from runner import __version__
 from runner.clock import iso
 from runner.contract import Json
+from runner.core.events import ApprovalRequested
 from runner.engine.starting import Wish
+from runner.errors import NotPossible
+from runner.people.approvals import Decision, gate_of
 from runner.people.operations import ORDERS, Order
 from runner.people.rerun import wish_anew
+from runner.store import notices
 from runner.store.facts import HandOffView, RunFilter, RunView
 from runner.telling.questions import completed
 from runner.telling.story import Story, further, status_line
+from runner.telling.words import plain
 from runner.web.console import Console, console_of
-from runner.web.guard import ApiOperates, ApiSees, ApiStarts
+from runner.web.guard import ApiApproves, ApiOperates, ApiSees, ApiStarts, Caller
 from runner.web.lists import effects
 from runner.web.runs import refuse_unfit
 
@@ -54,6 +59,24 @@ class Given(BaseModel):
     reference: str = Field("", max_length=1000)
     external_id: str = Field("", max_length=1000)
     output: dict[str, Any] = Field(default_factory=dict)
+
+
+class Deciding(BaseModel):
+    """A decision. `round` and `hash` are those of what was shown; `edits` are path -> field -> text, and `seen` then
+    comes from `look`, which decides nothing. `left_out` are paths of steps, whole items where the flow says so.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    approval: str
+    round: int
+    hash: str
+    answer: Literal["yes", "no"]
+    comment: str = Field("", max_length=1000)
+    edits: dict[str, dict[str, str]] = Field(default_factory=dict)
+    seen: str = ""
+    left_out: list[str] = Field(default_factory=list)
+    look: bool = False
 
 
 @ROUTES.get("/openapi.json", include_in_schema=False)
@@ -114,6 +137,54 @@ def list_handoffs(request: Request, _caller: ApiSees) -> Sequence[Mapping[str, J
     """Open hand-offs, oldest first."""
     console = console_of(request)
     return [handoff_json(console, each) for each in console.store.handoffs()]
+
+
+@ROUTES.get("/approvals")
+def list_approvals(request: Request, caller: ApiSees) -> Sequence[Mapping[str, Json]]:
+    """What waits for an approval, oldest first; what is asked of the caller whole, else without personal data."""
+    console = console_of(request)
+    told = {(one.run, one.about) for one in console.store.ask(notices.open_for())}
+    found = (approval_json(console, caller, run, about) for run, about in sorted(told))
+    return sorted(filter(None, found), key=lambda one: str(one["due"]))
+
+
+@ROUTES.get("/approvals/{run}")
+def show_approvals(request: Request, caller: ApiSees, run: str) -> Sequence[Mapping[str, Json]]:
+    """What one run asks."""
+    console = console_of(request)
+    gates = console.amends.state(console.store.run(run).run)[1].gates
+    return [one for about in gates if (one := approval_json(console, caller, run, about)) is not None]
+
+
+@ROUTES.post("/approvals/{run}")
+async def decide(request: Request, caller: ApiApproves, run: str, given: Deciding) -> Mapping[str, Json]:
+    """Decides, as the person whose token it is; with `look` shows what the edits would send."""
+    console = console_of(request)
+    run = console.store.run(run).run
+    what = given.model_dump(exclude={"look"}) | {"comment": plain(given.comment), "left_out": tuple(given.left_out)}
+    decision = Decision(by=caller.person, proof="token", **what)
+    if given.look:
+        bundle, state = console.amends.state(run)
+        if caller.person not in gate_of(state, given.approval).asked:
+            raise NotPossible("only who is asked sees what would be sent")
+        new = console.driver.preview(bundle, state, given.approval, given.edits)
+        return {"seen": new.seen, "requests": dict(new.requests)}
+    return run_json(console, await console.decide(run, decision))
+
+
+def approval_json(console: Console, caller: Caller, run: str, about: str) -> dict[str, Json] | None:
+    """An open approval; None for one that is not open."""
+    gate = console.amends.state(run)[1].gates[about]
+    if gate.status != "open" or console.now >= gate.due:
+        return None
+    event, personal = console.store.log(run, gate.opened_seq - 1, 1)[0].event, console.store.personal(run)
+    if personal is not None and event is not None and caller.person not in gate.asked:
+        event = personal.event(event)
+    return {
+        "run": run, "approval": about, "round": gate.round, "hash": gate.hash, "asked": list(gate.asked),
+        "needs": gate.needs, "yes": [yes.by for yes in gate.yes], "due": iso(gate.due, console.zone),
+        "shown": dict(event.shown) if isinstance(event, ApprovalRequested) else {},
+    }  # fmt: skip
 
 
 def run_json(console: Console, view: RunView) -> dict[str, Json]:

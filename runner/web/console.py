@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -16,6 +17,7 @@ from runner.core.state import State
 from runner.language.people import People
 from runner.language.project import PEOPLE, SETTINGS, Project
 from runner.people.access import Tries
+from runner.people.approvals import Decision
 from runner.people.operations import Order
 from runner.store.facts import RunView
 from runner.store.sql import SqlStore
@@ -97,11 +99,20 @@ class Console:
 
     async def act(self, run: str, order: Order) -> RunView:
         """Has an order carried out and waits a little for what follows. Raises NotPossible, NotFound."""
-        acting = asyncio.ensure_future(self.driver.act(run, order))
-        acting.add_done_callback(lambda done: done.cancelled() or done.exception())
-        with suppress(TimeoutError):
-            return await asyncio.wait_for(asyncio.shield(acting), SOON)
+        await self._soon(self.driver.act(run, order))
         return self.store.run(run)
+
+    async def decide(self, run: str, decision: Decision) -> RunView:
+        """Has a decision recorded and waits a little for what follows. Raises NotPossible, NotFound."""
+        await self.driver.record(run, decision)
+        await self._soon(self.driver.engine.rest(run))
+        return self.store.run(run)
+
+    async def _soon(self, doing: Coroutine[Any, Any, object]) -> None:
+        waiting = asyncio.ensure_future(doing)
+        waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(waiting), SOON)
 
 
 def console_of(request: Request) -> Console:

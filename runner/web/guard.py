@@ -67,6 +67,11 @@ class Caller:
         return self.is_one_of("operator")
 
     @property
+    def approves(self) -> bool:
+        """May decide by a token what is asked of them."""
+        return self.is_one_of("approver")
+
+    @property
     def starts(self) -> bool:
         """May start runs."""
         return self.is_one_of("operator", "author")
@@ -115,6 +120,7 @@ Starts = Annotated[Caller, Depends(Guard("starts", "starts"))]
 Admin = Annotated[Caller, Depends(Guard("admin"))]
 ApiSees = Annotated[Caller, Depends(Guard("token that sees", "sees", by_token=True))]
 ApiOperates = Annotated[Caller, Depends(Guard("token that operates", "operates", by_token=True))]
+ApiApproves = Annotated[Caller, Depends(Guard("token that approves", "approves", by_token=True))]
 ApiStarts = Annotated[Caller, Depends(Guard("token that starts", "starts", by_token=True))]
 
 
@@ -163,7 +169,9 @@ async def form_of(request: Request) -> Mapping[str, str]:
     """The fields of a form that was sent; the last one of each name."""
     try:
         body = (await request.body()).decode()
-        return {name: values[-1] for name, values in parse_qs(body, keep_blank_values=True, max_num_fields=500).items()}
+        return {
+            name: values[-1] for name, values in parse_qs(body, keep_blank_values=True, max_num_fields=20_000).items()
+        }
     except (UnicodeDecodeError, ValueError, ClientDisconnect):
         raise Refused(400, _("This form cannot be read.")) from None
 

@@ -49,7 +49,7 @@ def asked_now(found: People, team: Team, today: str) -> Sequence[str]:
 
 def _others(console: Console) -> Sequence[Access]:
     """What opens a door, newest first."""
-    return [row for row in console.store.ask(access.listed(console.now)) if row.kind != "password"]
+    return [row for row in console.store.ask(access.listed(console.now)) if row.kind not in ("password", "review")]
 
 
 @ROUTES.post("/people/invite")

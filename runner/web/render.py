@@ -69,10 +69,12 @@ def go(request: Request, path: str) -> Response:
     return RedirectResponse(console_of(request).prefix + path, 303)
 
 
-def set_cookie(console: Console, answer: Response, name: str, value: str, seconds: int | None = None) -> None:
-    """A cookie that no script reads and no other site's form sends."""
+def set_cookie(
+    console: Console, answer: Response, name: str, value: str, seconds: int | None = None, *, below: str = ""
+) -> None:
+    """A cookie that no script reads and no other site's form sends; for the pages `below` a path, or for all."""
     answer.set_cookie(
-        name, value, max_age=seconds, path=console.prefix or "/", secure=console.is_secure, httponly=True,
+        name, value, max_age=seconds, path=console.prefix + below or "/", secure=console.is_secure, httponly=True,
         samesite="lax",
     )  # fmt: skip
 

@@ -1,19 +1,56 @@
-"""The place of approvals: what waits for somebody's decision, and the review pages. Nothing asks for one yet.
+"""The review pages: what waits for somebody's decision, exactly what will leave, and the buttons that decide.
 
-The routes will stand here: /review/{locator} with `Anyone` as its guard, since a locator proves nothing by itself.
+A locator leads here and proves nothing. Whoever opens it proves for whom: by a code mailed to that person's address,
+good for this browser and this locator, or by being signed in as that person. Looking changes no row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from runner.web.console import Console
-from runner.web.guard import Caller
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from runner.clock import MINUTE
+from runner.contract import Json
+from runner.core import events as e
+from runner.core.state import Gate
+from runner.errors import NotPossible
+from runner.people.access import digest_of, new_access
+from runner.people.approvals import Decision, items_of
+from runner.people.codes import digest_of_code, masked, new_code
+from runner.store import access, codes, notices
+from runner.store.notices import Notice
+from runner.telling import approval, words
+from runner.telling.odd import visible
+from runner.telling.story import Story
+from runner.tongue import _, marked, speaking
+from runner.web.console import Console, console_of
+from runner.web.guard import DOOR, SESSION, Anyone, Caller, Refused, form_of
+from runner.web.lists import standing
+from runner.web.render import go, page, set_cookie
+from runner.web.shell import POLICY
+
+ROUTES = APIRouter()
+PROVED = "amends_review"
+LONGEST = 1_000
+SHOWN = 50
+ANSWERS = ("yes", "no", "changes", "look")
+BECAME = {
+    "yes": marked("This was decided: yes."),
+    "no": marked("This was decided: no."),
+    "late": marked("The time to decide is over. Silence was a no."),
+    "lapsed": marked("This has lapsed: something has changed since. If it is asked again, you get a new mail."),
+    "withdrawn": marked("This was withdrawn: the run does not go that way any more."),
+}
+WITH_STYLES = POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
+"""Where a mail is shown as it will look: its own styles hold inside its frame, and nothing else is let in."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Decision:
+class Question:
     """A question that waits for somebody: `path` is its page, `until` (ms since the epoch) when silence is a no."""
 
     question: str
@@ -21,6 +58,277 @@ class Decision:
     until: int
 
 
-def waiting_for(console: Console, caller: Caller) -> Sequence[Decision]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """An approval as it stands: the fact that asked for it, its gate, what has become of it (empty: it is open).
+
+    `lapsed` is why the one before is no longer good, `before` what it let through.
+    """
+
+    notice: Notice
+    story: Story
+    gate: Gate
+    event: e.ApprovalRequested
+    ended: str = ""
+    lapsed: str = ""
+    before: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+
+
+def waiting_for(console: Console, caller: Caller) -> Sequence[Question]:
     """The open decisions of somebody, the most urgent first."""
-    return ()
+    found = []
+    for notice in console.store.ask(notices.open_for(caller.person))[-SHOWN * 4 :]:
+        _bundle, state = console.amends.state(notice.run)
+        gate = state.gates.get(notice.about)
+        if gate is None or _ended(console, notice, gate) or any(yes.by == caller.person for yes in gate.yes):
+            continue
+        row = console.store.log(notice.run, gate.opened_seq - 1, 1)[0]
+        personal = console.store.personal(notice.run)
+        event = personal.event(row.event) if personal is not None and row.event is not None else row.event
+        text = str(event.shown.get("question", "")) if isinstance(event, e.ApprovalRequested) else ""
+        path = f"/review/{notice.locator}"
+        found.append(Question(question=words.plain(text), path=path, until=gate.due))
+    return sorted(found, key=lambda each: each.until)[:SHOWN]
+
+
+# --- pages -----------------------------------------------------------------------------------------------------------
+
+
+@ROUTES.get("/review/{locator}")
+async def show(request: Request, caller: Anyone, locator: str) -> Response:
+    """The neutral page; or, for whoever has proved to be the person, everything."""
+    console = console_of(request)
+    notice = _notice(console, locator)
+    return _sheet(request, caller, notice) if _proof(request, caller, notice) else _door(request, caller, notice)
+
+
+@ROUTES.post("/review/{locator}/code")
+async def send_code(request: Request, caller: Anyone, locator: str) -> Response:
+    """Mails a code to the person's address."""
+    console = console_of(request)
+    notice = _notice(console, locator)
+    person = console.people.people.get(notice.person.removeprefix("person:"))
+    if _state_of(console, notice)[1]:
+        return go(request, f"/review/{locator}")
+    if _demands_sign_in(console, notice) or person is None or "mail" not in console.driver.post.channels(person):
+        raise Refused(409, _("A code by mail does not open this. Sign in instead."))
+    code, row = new_code(locator, notice.person, _browser(request, caller), console.now)
+    if not await console.store.write(codes.ask(row)):
+        raise Refused(429, _("Too many codes were asked for. Try again in an hour, or sign in."))
+    with speaking(console.driver.post.language(person)):
+        subject = _("Your code for {project}", project=console.project.settings.project)
+        text = "\n\n".join((
+            _("Your code: {code}", code=code),
+            _("Type it on the page that you opened. It counts once, for {minutes} minutes, in that browser alone.",
+              minutes=codes.LIFE // MINUTE),
+            _("If you did not ask for it, do nothing: without it nobody can decide for you."),
+        ))  # fmt: skip
+    outcome = await console.driver.post.mail(person, subject, text, f"code/{row.digest}")
+    if outcome.result in ("refused", "not_sent"):
+        raise Refused(503, _("The code could not be mailed. Try again a little later, or sign in."))
+    return go(request, f"/review/{locator}")
+
+
+@ROUTES.post("/review/{locator}/open")
+async def use_code(request: Request, caller: Anyone, locator: str) -> Response:
+    """Takes a code: from here on this browser has proved for whom it opens this locator."""
+    console, form = console_of(request), await form_of(request)
+    notice, browser = _notice(console, locator), _browser(request, caller)
+    typed = digest_of_code(form.get("code", "")[:LONGEST], locator, browser)
+    tried = await console.store.write(codes.take(locator, digest_of(browser), typed, console.now))
+    if tried != "fits":
+        said = {
+            "wrong": _("That is not the code. Look at the newest mail, and type it again."),
+            "none": _("That code does not count any more. Ask for a new one."),
+        }
+        return _door(request, caller, notice, text=said[tried], code=403)
+    secret, row = new_access("review", notice.person, now=console.now, name=locator)
+    await console.driver.admit(row)
+    answer = go(request, f"/review/{locator}")
+    set_cookie(console, answer, PROVED, secret, below=f"/review/{locator}")
+    return answer
+
+
+@ROUTES.post("/review/{locator}/decide")
+async def decide(request: Request, caller: Anyone, locator: str) -> Response:
+    """Records the decision, or shows what was edited as it will be sent."""
+    console, form = console_of(request), await form_of(request)
+    notice = _notice(console, locator)
+    proof = _proof(request, caller, notice)
+    if not proof:
+        return _door(request, caller, notice, text=_("Prove first who you are."), code=403)
+    answer, comment = form.get("answer", ""), words.plain(form.get("comment", ""))
+    if answer not in ANSWERS or len(comment) > LONGEST:
+        text = (
+            _("A comment has at most {count} characters.", count=LONGEST) if comment else _("Press one of the buttons.")
+        )
+        return _sheet(request, caller, notice, form, text=text, code=422)
+    if answer == "changes" and not comment:
+        return _sheet(request, caller, notice, form, text=_("Say what should be changed."), code=422)
+    try:
+        asked = _asked(console, notice)
+        edits = _edits(asked, form) if answer in ("yes", "look") else {}
+        if answer == "look" or (edits and form.get("seen", "") == ""):
+            return _sheet(request, caller, notice, form)
+        decision = Decision(
+            approval=notice.about, round=_number(form.get("round", "")), hash=form.get("hash", ""),
+            answer="yes" if answer == "yes" else "no", by=notice.person, proof=proof,
+            comment=f"Please change: {comment}" if answer == "changes" else comment, edits=edits,
+            seen=form.get("seen", ""), left_out=_left_out(asked, form) if answer == "yes" else (),
+        )  # fmt: skip
+        await console.decide(notice.run, decision)
+    except NotPossible as error:
+        return _sheet(request, caller, notice, form, text=words.sentence(str(error)), code=409)
+    return go(request, f"/review/{locator}")
+
+
+def _door(request: Request, caller: Caller, notice: Notice, *, text: str = "", code: int = 200) -> Response:
+    """What waits and for whom, without a word of its content."""
+    console = console_of(request)
+    gate, ended = _state_of(console, notice)
+    person = console.people.people.get(notice.person.removeprefix("person:"))
+    has_code = console.store.ask(codes.is_waiting(notice.locator, digest_of(_browser(request, caller)), console.now))
+    by_code = person is not None and "mail" in console.driver.post.channels(person)
+    return page(
+        request, caller, "review_door", code=code, text=text, has_code=has_code, ended=_(BECAME.get(ended, "")),
+        address=masked(person.mail) if person is not None else "", until=gate.due, locator=notice.locator,
+        by_code=by_code and not _demands_sign_in(console, notice),
+    )  # fmt: skip
+
+
+def _sheet(
+    request: Request, caller: Caller, notice: Notice, form: Mapping[str, str] | None = None, *, text: str = "",
+    code: int = 200,
+) -> Response:  # fmt: skip
+    """The whole page. `form` is what was sent and is shown again."""
+    console, given = console_of(request), form or {}
+    asked = _asked(console, notice)
+    if asked.ended:
+        return _over(request, caller, asked, code)
+    edits = _edits(asked, given)
+    try:
+        new = console.driver.preview(asked.story.bundle, asked.story.state, notice.about, edits)
+    except NotPossible as error:
+        if not edits:
+            raise
+        text, code, edits = words.sentence(str(error)), 409, {}
+        new = console.driver.preview(asked.story.bundle, asked.story.state, notice.about, {})
+    told = approval.paper(asked.story, notice.about, asked.event, new, asked.before)
+    was = approval.editable(asked.story, notice.about)
+    answer = page(
+        request, caller, "review", code=code, text=text, paper=told, asked=asked, gate=asked.gate, given=given,
+        view=asked.story.view, starter=asked.story.state.starter, seen=new.seen if edits else "",
+        mine=next((yes for yes in asked.gate.yes if yes.by == notice.person), None), locator=notice.locator,
+        left_out=_left_out(asked, given) if given else (), is_edited=bool(edits), longest=LONGEST,
+        edits=[(number, path, name, given.get(f"edit.{number}", now)) for number, (path, name, now) in enumerate(was)],
+    )  # fmt: skip
+    answer.headers["Content-Security-Policy"] = WITH_STYLES
+    return answer
+
+
+def _over(request: Request, caller: Caller, asked: Asked, code: int) -> Response:
+    """What has become of a question that is not open any more."""
+    console, notice, gate = console_of(request), asked.notice, asked.gate
+    newer = next((one for one in console.store.ask(notices.of_run(notice.run, notice.about, gate.round))
+                  if one.person == notice.person and one.round > notice.round), None)  # fmt: skip
+    return page(
+        request, caller, "review_over", code=code, ended=_(BECAME[asked.ended]), gate=gate,
+        view=asked.story.view, question=visible(str(asked.event.shown.get("question", ""))),
+        status=standing(console, asked.story),
+        newer=newer.locator if newer is not None else "", is_told=asked.ended in ("yes", "no"),
+    )  # fmt: skip
+
+
+# --- who asks, and for what ------------------------------------------------------------------------------------------
+
+
+def _notice(console: Console, locator: str) -> Notice:
+    found = console.store.ask(notices.find(locator))
+    if found is None:
+        raise Refused(404, _("There is no such question here. It may have been settled long ago."))
+    return found
+
+
+def _browser(request: Request, caller: Caller) -> str:
+    """The secret of the browser that asks."""
+    return request.cookies.get(SESSION if caller.person else DOOR, "")
+
+
+def _proof(request: Request, caller: Caller, notice: Notice) -> str:
+    """How this browser has proved to be the person's: sign_in, code, or empty."""
+    console = console_of(request)
+    if caller.person == notice.person:
+        return "sign_in"
+    found = console.store.ask(access.find(digest_of(request.cookies.get(PROVED, "")), console.now))
+    fits = found is not None and (found.kind, found.person, found.name) == ("review", notice.person, notice.locator)
+    is_known = notice.person.removeprefix("person:") in console.people.people
+    return "code" if fits and is_known and not _demands_sign_in(console, notice) else ""
+
+
+def _demands_sign_in(console: Console, notice: Notice) -> bool:
+    bundle, state = console.amends.state(notice.run)
+    return console.driver.desk.demands_sign_in(bundle, state, notice.about)
+
+
+def _state_of(console: Console, notice: Notice) -> tuple[Gate, str]:
+    gate = console.amends.state(notice.run)[1].gates[notice.about]
+    return gate, _ended(console, notice, gate)
+
+
+def _ended(console: Console, notice: Notice, gate: Gate) -> str:
+    """Why a question is not open any more; empty where it is."""
+    if gate.round != notice.round:
+        return "lapsed"
+    return gate.status if gate.status != "open" else "late" if console.now >= gate.due else ""
+
+
+def _asked(console: Console, notice: Notice) -> Asked:
+    """Everything about a question. Raises Refused for somebody who may not decide it any more."""
+    story = console.story(notice.run, reveal=True)
+    state, gate = story.state, story.state.gates[notice.about]
+    ended, lapsed = _ended(console, notice, gate), ""
+    before: dict[str, Mapping[str, Json]] = {}
+    asked: e.ApprovalRequested | None = None
+    for event in (row.event for row in console.store.log(story.view.run)):
+        if isinstance(event, e.ApprovalRequested) and event.approval == notice.about:
+            if event.round < notice.round:
+                before = {path: one["input"] for path, one in event.shown.get("steps", {}).items()}
+            elif event.round == notice.round:
+                asked = event
+        elif isinstance(event, e.ApprovalDecided) and event.approval == notice.about and event.round < notice.round:
+            before |= {path: one["input"] for path, one in event.edited.items()}
+        elif isinstance(event, e.ApprovalLapsed) and event.approval == notice.about and event.round < notice.round:
+            lapsed = words.sentence(event.why)
+    if asked is None or not asked.shown:
+        raise NotPossible(_("What was asked here was erased."))
+    entitled = console.driver.desk.entitled(story.bundle, state, gate.by, console.now)
+    if not ended and notice.person not in entitled:
+        raise Refused(403, _("This is not asked of you any more."))
+    left = {path: given for path, given in before.items() if path not in gate.used}
+    return Asked(notice=notice, story=story, gate=gate, event=asked, ended=ended, lapsed=lapsed, before=left)
+
+
+# --- what was sent ---------------------------------------------------------------------------------------------------
+
+
+def _edits(asked: Asked, form: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """The texts that somebody has changed: path of the step -> field -> text."""
+    found: dict[str, dict[str, str]] = {}
+    for number, (path, name, now) in enumerate(approval.editable(asked.story, asked.notice.about)):
+        typed = form.get(f"edit.{number}", now).replace("\r\n", "\n")
+        if typed != now.replace("\r\n", "\n"):
+            found.setdefault(path, {})[name] = typed
+    return found
+
+
+def _left_out(asked: Asked, form: Mapping[str, str]) -> tuple[str, ...]:
+    """The covered steps of the items that were unticked, where items may be."""
+    step = asked.story.bundle.find(asked.notice.about)
+    if step is None or step.approval is None or not step.approval.may_leave_out:
+        return ()
+    items = enumerate(items_of(asked.gate).values())
+    return tuple(path for number, paths in items for path in paths if f"keep.{number}" not in form)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

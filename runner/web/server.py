@@ -90,7 +90,7 @@ def _address(settings: Settings, host: str, port: int) -> str:
 
 async def first_link(console: Console) -> str:
     """A link that works once, for the admin of a project that nobody has come into yet; empty for any other."""
-    if any(row.kind != "link" for row in console.store.ask(access.listed(console.now))):
+    if any(row.kind not in ("link", "review") for row in console.store.ask(access.listed(console.now))):
         return ""
     person = first_admin(console.people, console.project.settings.admin)
     secret, row = new_access("link", person, now=console.now, name="invite" if person != "person:me" else "")

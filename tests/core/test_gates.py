@@ -8,7 +8,7 @@ from typing import Any
 from runner.core import events as e
 from runner.core.fold import fold
 from runner.core.state import State
-from runner.engine.asking import hashes_of
+from runner.engine.asking import requests_of
 from runner.engine.driven import OPEN_DESK
 from runner.engine.simulated import Result, Simulation
 from runner.language.bundle import Bundle
@@ -156,7 +156,8 @@ def test_what_is_edited_is_what_is_sent() -> None:
     flow = bundle_of(gate("    may_edit: [send.name]\n") + SEND + last)
     connect = Scripted(flow, {}).connect
     new: Mapping[str, Any] = {"name": "better"}
-    hashes = hashes_of(flow, "send", "svc.keyed", (new,), "do", connect, OPEN_DESK)
+    [(_, hash_)] = requests_of(flow, "send", "svc.keyed", (new,), "do", connect, OPEN_DESK)
+    hashes = [hash_]
     result = play(flow, says("yes", edited={"send": {"input": new, "hashes": hashes}}))
     assert [dict(event.input) for event in facts(result, e.CallIntended)] == [{"name": "better"}, {"name": "better"}]
     wrong = {"send": {"input": new, "hashes": ["something else"]}}

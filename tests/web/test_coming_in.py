@@ -45,7 +45,8 @@ async def test_only_these_routes_are_open_to_anyone(console: Console) -> None:
             isinstance(each.call, Guard) and each.call.declares == "anyone" for each in route.dependant.dependencies
         )
     }
-    assert found == {"/sign-in", "/enter/{link}", "/health", "/static/{version}/{name}"}
+    review = {f"/review/{{locator}}{path}" for path in ("", "/code", "/open", "/decide")}
+    assert found == review | {"/sign-in", "/enter/{link}", "/health", "/static/{version}/{name}"}
 
 
 # --- links and passwords -----------------------------------------------------------------------------------------------
