@@ -196,7 +196,9 @@ def _ask_about_outputs(state: State, summary: str, now: int) -> Command:
 
 def _succeed(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
     try:
-        outputs = evaluate(dict(bundle.flow.outputs), names_in_reach(state), now=now, zone=bundle.zone)
+        outputs = evaluate(
+            dict(bundle.flow.outputs), names_in_reach(state), now=now, zone=bundle.zone, calendar=bundle.calendar
+        )
     except EvaluationError as error:
         if state.mode != "draft" and not any(h.kind == "outputs" for h in state.handoffs.values()):
             return (_ask_about_outputs(state, f"outputs: {error}", now),)

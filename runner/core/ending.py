@@ -55,7 +55,7 @@ def _standing(state: State) -> tuple[str, ...]:
 
 def _inputs_of_next(bundle: Bundle, state: State, now: int) -> dict[str, Json]:
     names = names_in_reach(state, failure=state.root.failure)
-    given = evaluate(dict(bundle.flow.on_failure.then_with), names, now=now, zone=bundle.zone)
+    given = evaluate(dict(bundle.flow.on_failure.then_with), names, now=now, zone=bundle.zone, calendar=bundle.calendar)
     assert bundle.follow is not None
     try:
         read_inputs(bundle.follow.inputs, given, zone=bundle.zone, schema=bundle.follow.schema)

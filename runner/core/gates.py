@@ -16,7 +16,7 @@ from runner.core.place import Place, action_input
 from runner.core.state import Failure, Gate, State
 from runner.errors import EvaluationError
 from runner.language.bundle import Bundle
-from runner.language.calendar import Calendar, after
+from runner.language.calendar import after
 from runner.language.flow import Duration, Step, every_step
 
 NOBODY = "Nobody answered in time."
@@ -105,7 +105,7 @@ def _ask(place: Place, before: Gate | None) -> Command:
     covers = dict(_covers(place, names))
     if not covers:
         return _ended(place, "yes", {"by": "", "at": iso(now), "comment": ""})
-    calendar = Calendar(zone=place.bundle.zone)
+    calendar = place.bundle.working
     due = after(now, approval.within, calendar)
     half = now + (due - now) // 2
     is_draft = place.state.mode == "draft"
@@ -123,7 +123,7 @@ def _ask(place: Place, before: Gate | None) -> Command:
 
 def ask_undo(place: Place, before: Gate | None, action: str, whole: Mapping[str, Json], by: tuple[str, ...]) -> Command:
     """Asks before a step is made good."""
-    calendar, now = Calendar(zone=place.bundle.zone), place.now
+    calendar, now = place.bundle.working, place.now
     due = after(now, UNDO_WITHIN, calendar)
     field = place.bundle.actions[action].fan_out
     request = e.ApprovalRequested(

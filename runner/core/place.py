@@ -49,11 +49,13 @@ class Place:
 
     def value(self, written: Json, names: Mapping[str, Json] | None = None) -> Json:
         """What is written, with every marker answered. Raises EvaluationError."""
-        return evaluate(written, self.names() if names is None else names, now=self.now, zone=self.bundle.zone)
+        bundle, scope = self.bundle, self.names() if names is None else names
+        return evaluate(written, scope, now=self.now, zone=bundle.zone, calendar=bundle.calendar)
 
     def is_so(self, text: str) -> bool:
         """The yes or no of a condition. Raises EvaluationError."""
-        return condition(text, self.names(), now=self.now, zone=self.bundle.zone)
+        bundle = self.bundle
+        return condition(text, self.names(), now=self.now, zone=bundle.zone, calendar=bundle.calendar)
 
     @property
     def is_passed_over(self) -> bool:
@@ -92,6 +94,7 @@ def action_input(
         rendered = render_mail(
             bundle.templates, str(whole.pop("template")), {**names, "values": values},
             language=str(whole.pop("language", None) or bundle.language), now=place.now, zone=bundle.zone,
+            calendar=bundle.calendar,
         )  # fmt: skip
         whole = {**rendered, **whole}
     field = action.fan_out

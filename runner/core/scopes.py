@@ -225,7 +225,7 @@ def _call(place: Place) -> tuple[Command, ...]:
         commands = leave(bundle, state, path, now)
     if commands is None:
         names = names_in_reach(state, path)
-        return _ended(place, evaluate(dict(flow.outputs), names, now=now, zone=bundle.zone))
+        return _ended(place, evaluate(dict(flow.outputs), names, now=now, zone=bundle.zone, calendar=bundle.calendar))
     return commands
 
 

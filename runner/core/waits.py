@@ -13,7 +13,7 @@ from runner.core.forward import failed
 from runner.core.paths import generation_at
 from runner.core.place import Place
 from runner.errors import EvaluationError
-from runner.language.calendar import Calendar, after
+from runner.language.calendar import after
 from runner.language.dates import read
 
 STEP_CHOICES = ("go_on", "compensate", "close")
@@ -41,7 +41,7 @@ def _due(place: Place) -> int:
     if isinstance(written, str):
         return _instant(place.value(written), place.bundle.zone)
     assert written is not None
-    return after(place.now, written, Calendar(zone=place.bundle.zone))
+    return after(place.now, written, place.bundle.working)
 
 
 def _instant(value: Json, zone: str) -> int:
@@ -81,7 +81,7 @@ def _await(place: Place) -> Command:
         return Record(
             event=e.EventReceived(at=now, step=place.path, event=step.event, data=match, generation=generation)
         )
-    due = after(now, step.within, Calendar(zone=place.bundle.zone)) if step.within is not None else 0
+    due = after(now, step.within, place.bundle.working) if step.within is not None else 0
     return Record(
         event=e.EventAwaited(at=now, step=place.path, event=step.event, match=match, due=due, generation=generation)
     )

@@ -112,7 +112,7 @@ def following(bundle: Bundle, state: State, ended: e.RunFinished) -> NewRun:
 
 def _key_part(text: str, names: Mapping[str, Json], word: str, bundle: Bundle, now: int) -> str:
     try:
-        value = evaluate(text, names, now=now, zone=bundle.zone)
+        value = evaluate(text, names, now=now, zone=bundle.zone, calendar=bundle.calendar)
     except EvaluationError as error:
         raise InputsInvalid({word: str(error)}) from error
     parts = str(value).split("/") if word == "record" else [str(value)]

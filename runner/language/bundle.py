@@ -1,8 +1,9 @@
 """What a run pins: the flow, those it calls, its templates and what its connectors say of their actions, by one digest.
 
 Editing a file never changes a run under way: a run is decided by its bundle alone. A bundle is a set of named texts
-(`flow:signup`, `schema:schemas/signup.json`, `template:welcome.md`, `connector:billing`, `actions:mail`, `project`),
-stored once per digest. The flow of `then_run` has a bundle of its own, pinned at the same time and named by its digest.
+(`flow:signup`, `schema:schemas/signup.json`, `template:welcome.md`, `connector:billing`, `actions:mail`, `project`,
+and `calendar` where business days or hours matter), stored once per digest. The flow of `then_run` has a bundle of its
+own, pinned at the same time and named by its digest.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from threading import Lock
 from runner.contract import Action, Json, Retry, Undo, canonical
 from runner.contract import digest as digest_of
 from runner.errors import InvalidFlow, StoreCorrupt
+from runner.language.calendar import Calendar
 from runner.language.called import every_called, fit_flow
+from runner.language.duty import calendar_of
 from runner.language.facts import ProjectFacts
 from runner.language.flow import Flow, Step
 from runner.language.load import load_flow
@@ -25,6 +28,7 @@ from runner.language.personal import marks as personal_marks
 from runner.language.source import Place, ReadFile, problem_at
 
 KEPT = 256
+CALENDAR = "calendar"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,6 +46,7 @@ class Bundle:
     actions: Mapping[str, Action]
     templates: Mapping[str, str] = field(default_factory=dict)
     zone: str = "UTC"
+    calendar: Calendar | None = None
     language: str = "en"
     project: str = ""
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -52,6 +57,11 @@ class Bundle:
     follow: Flow | None = None
     """Of the flow of `then_run` its id and its inputs."""
     beside: Mapping[str, Mapping[str, str]] = field(default_factory=dict, compare=False)
+
+    @property
+    def working(self) -> Calendar:
+        """When people work: what business days and hours go by."""
+        return self.calendar or Calendar(zone=self.zone)
 
     def step(self, path: str) -> Step:
         """The step at a path of the log: `invoices/3/send` is the step `send` inside `invoices`. Raises KeyError."""
@@ -143,10 +153,18 @@ def _assemble(flow: Flow, text: str, facts: ProjectFacts, before: tuple[str, ...
             texts[f"schema:{one.schema_file}"] = _text_of(one.schema_file, facts)
         texts |= {f"template:{name}": found for name, found in used_templates(one, facts.templates).items()}
     named = {f"{connection}.{name}": each for connection, actions in used.items() for name, each in actions.items()}
+    if facts.people.calendars and any(_reckons(one) for one in texts.items()):
+        texts[CALENDAR] = canonical(calendar_of(facts.people, facts.zone).as_json()).decode()
     if personal := personal_marks(flows, named):
         texts[PERSONAL] = personal
     bundle = restore(digest_of(texts), texts)
     return bundle if following is None else replace(bundle, beside=_kept_beside(following))
+
+
+def _reckons(named: tuple[str, str]) -> bool:
+    """Whether a text may speak of business days: an approval has some by itself."""
+    name, text = named
+    return name.startswith(("flow:", "template:")) and ("business" in text or "approve" in text)
 
 
 def _following(flow: Flow, facts: ProjectFacts, before: tuple[str, ...]) -> Bundle | None:
@@ -219,6 +237,7 @@ def _restore(digest: str, texts: Mapping[str, str]) -> Bundle:
         actions=dict(_stored_actions(texts)),
         templates={name.partition(":")[2]: text for name, text in texts.items() if name.startswith("template:")},
         zone=around["zone"],
+        calendar=Calendar.of_json(json.loads(texts[CALENDAR])) if CALENDAR in texts else None,
         language=around["language"],
         project=around["project"],
         texts=texts,

@@ -12,11 +12,13 @@ A local time that does not exist (the clock is put forward) is taken after the j
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from runner.clock import HOUR
+from runner.contract import Json
 from runner.language.flow import Duration
 
 _SEARCH_DAYS = 3_660
@@ -36,6 +38,18 @@ class Calendar:
             raise ValueError("a calendar needs at least one weekday out of mon, tue, wed, thu, fri, sat, sun")
         if not 0 <= self.hours[0] < self.hours[1] <= 24 * 60:
             raise ValueError("a calendar's hours must end after they begin, such as 09:00-18:00")
+
+    def as_json(self) -> dict[str, Json]:
+        """As a bundle keeps it, with every holiday: a list of a later date changes no run under way."""
+        free = sorted(day.isoformat() for day in self.holidays)
+        return {"zone": self.zone, "days": sorted(self.days), "hours": list(self.hours), "holidays": free}
+
+    @classmethod
+    def of_json(cls, kept: Mapping[str, Json]) -> Calendar:
+        """What was kept."""
+        free = frozenset(date.fromisoformat(day) for day in kept["holidays"])
+        opens, closes = kept["hours"]
+        return cls(zone=kept["zone"], days=frozenset(kept["days"]), hours=(opens, closes), holidays=free)
 
     def is_open_on(self, day: date) -> bool:
         """Whether people work on that day."""

@@ -7,31 +7,19 @@ counted through from 1 January of the year 1, so every reader comes to the same 
 from __future__ import annotations
 
 import importlib
-import re
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from runner.language.calendar import Calendar
-from runner.language.people import ME, People, Person, Team, WorkingHours
+from runner.language.people import CHANGE, ME, WEEK, People, Person, Team, WorkingHours
 
-WEEK = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_CHANGE = re.compile(
-    rf"every (?:(day|weekday|{'|'.join(WEEK)})|(last|[1-9]|1\d|2[0-8])(?:st|nd|rd|th)? day of the month)"
-    r" at ([01]\d|2[0-3]):([0-5]\d)"
-)
-HOW = "every monday at 09:00, every weekday at 09:00, every 1st day of the month at 09:00"
-
-
-def is_change(text: str) -> bool:
-    """Whether a rota can change so. A day of the month is one that every month has."""
-    return _CHANGE.fullmatch(text) is not None
 
 
 def on_duty(team: Team, at: int, zone: str) -> str:
     """Whose turn it is in a team with a rota, as people.yaml names them. `at` is ms since the epoch."""
-    found = _CHANGE.fullmatch(team.change)
+    found = CHANGE.fullmatch(team.change)
     if found is None:
         return team.on_duty[0]
     local = _local(at, zone)

@@ -6,10 +6,12 @@ terminal, and the only name that is valid without a people file.
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
@@ -25,6 +27,13 @@ from runner.language.zones import zone_fault
 ME = "person:me"
 _ADDRESS = re.compile(r"^[^@\s<>,;]+@[^@\s<>,;]+$")
 _HOURS = re.compile(r"^([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-4]):[0-5]\d$")
+
+WEEK = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+CHANGE = re.compile(
+    rf"every (?:(day|weekday|{'|'.join(WEEK)})|(last|[1-9]|1\d|2[0-8])(?:st|nd|rd|th)? day of the month)"
+    r" at ([01]\d|2[0-3]):([0-5]\d)"
+)
+"""When a rota changes: on some weekday, or on a day that every month has."""
 
 Language = Literal["en", "ja", "zh-TW"]
 
@@ -43,6 +52,13 @@ def checked(holds: Callable[[str], object], sentence: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+@lru_cache(maxsize=64)
+def _has_holidays(country: str) -> bool:
+    # Loaded by name: it costs a fifth of a second, and most projects name no country.
+    known: bool = importlib.import_module("runner.language.holidays").is_known(country)
+    return known
+
+
 def _checked_zone(text: str) -> str:
     fault = zone_fault(text)
     if fault:
@@ -55,6 +71,19 @@ DateText = Annotated[str, checked(date.fromisoformat, "{} is not a date; it is w
 HoursText = Annotated[
     str,
     checked(lambda text: _HOURS.match(text) and text[:5] < text[6:], "{} are not hours; they are written 09:00-18:00"),
+]
+ChangeText = Annotated[
+    str,
+    checked(
+        CHANGE.fullmatch,
+        "{} is not when a rota changes; it is written every monday at 09:00, every weekday at 09:00, or every 1st day "
+        "of the month at 09:00",
+    ),
+]
+CountryText = Annotated[
+    str,
+    Field(pattern=r"^[A-Z]{2}(-[A-Z0-9]{1,3})?$"),
+    checked(_has_holidays, "no holidays are known for {}; a country is written JP, a part of one DE-BY"),
 ]
 ZoneText = Annotated[str, AfterValidator(_checked_zone)]
 
@@ -79,7 +108,7 @@ class PersonModel(Model, title="person", spoken="a person"):
 class DutyModel(Model, title="on_duty", spoken="on_duty"):
     """Who of a team is told, in turn."""
 
-    change: Sentence = required("When the next one takes over.", "every monday at 09:00")
+    change: ChangeText = required("When the next one takes over.", "every monday at 09:00")
     order: list[Name] = required("In this order.", ["aya", "tom"], min_length=1)
 
 
@@ -111,7 +140,7 @@ class CalendarModel(Model, title="calendar", spoken="a calendar"):
         "Working days.", ["mon", "tue"], min_length=1
     )
     hours: HoursText = optional("Working hours.", "09:00-18:00")
-    holidays: Annotated[str, Field(pattern=r"^[A-Z]{2}(-[A-Z0-9]{1,3})?$")] = optional("A country.", "JP")
+    holidays: CountryText = optional("A country.", "JP")
 
 
 class PeopleModel(Model, title="People", spoken="people.yaml"):
@@ -291,7 +320,14 @@ def _strangers(people: People, source: Source) -> Iterator[Problem]:
             told_already = name.partition(":")[2] in everybody and not people.resolve(name)
             if why and not told_already:
                 yield source.problem("FL301", (*here, "escalate_to", index), why)
+    yield from _absences(people, source)
+
+
+def _absences(people: People, source: Source) -> Iterator[Problem]:
     for number, away in enumerate(people.away):
+        if people.posts.get(away.instead, away.instead) == away.who:
+            what = f'"{away.instead}" cannot stand in for themselves'
+            yield source.problem("FL006", ("away", number, "instead"), what)
         if away.last < away.first:
             what = f"the last day {away.last} is before the first, {away.first}"
             yield source.problem("FL006", ("away", number, "to"), what)

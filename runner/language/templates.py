@@ -19,6 +19,7 @@ from markdown_it.token import Token
 
 from runner.contract import Json, digest
 from runner.errors import EvaluationError
+from runner.language.calendar import Calendar
 from runner.language.expressions import (
     Fault,
     Frame,
@@ -158,13 +159,20 @@ def _names_in(parts: tuple[Part, ...], start: int, own: frozenset[str], known: f
 
 
 def render_mail(
-    templates: Mapping[str, str], name: str, scope: Mapping[str, Json], *, language: str, now: int, zone: str
+    templates: Mapping[str, str],
+    name: str,
+    scope: Mapping[str, Json],
+    *,
+    language: str,
+    now: int,
+    zone: str,
+    calendar: Calendar | None = None,
 ) -> dict[str, str]:
     """`{subject, text, html}` of the template `name`; html is empty when there is none, subject when it has none.
 
     `templates` maps file names to texts. Raises `EvaluationError`: no such template, a missing value, a bound exceeded.
     """
-    frame = Frame(scope, now, zone)
+    frame = Frame(scope, now, zone, calendar)
     for ending in language_endings(language):
         markdown = templates.get(f"{name}{ending}.md")
         if markdown is not None:

@@ -181,6 +181,8 @@ def _around(old: Bundle, new: Bundle) -> Iterator[Change]:
             yield Change(kind="changed", step="", text=f"The connector says something else of {name}.")
     if old.follows != new.follows and old.flow.on_failure == new.flow.on_failure:
         yield Change(kind="changed", step="", text=f"The flow {new.flow.on_failure.then_run} that follows changed.")
+    if old.calendar != new.calendar:
+        yield Change(kind="changed", step="", text="The business calendar changed.")
     for word in ("zone", "language"):
         was, now = getattr(old, word), getattr(new, word)
         if was != now:

@@ -10,13 +10,14 @@ from starlette.responses import Response
 
 from runner.clock import iso
 from runner.errors import NotFound
-from runner.language.people import ME, People, Team
+from runner.language.duty import calendar_of, told
+from runner.language.people import ME
 from runner.people.access import new_access, role_of
 from runner.store import access
 from runner.store.access import Access
 from runner.tongue import _
 from runner.web.console import Console, console_of
-from runner.web.guard import Admin, Sees, form_of, name_of
+from runner.web.guard import Admin, Sees, form_of
 from runner.web.render import go, page, who
 
 ROUTES = APIRouter()
@@ -26,25 +27,20 @@ ROUTES = APIRouter()
 def people(request: Request, caller: Sees) -> Response:
     """Everybody, the teams, and who is away today."""
     console = console_of(request)
-    found, today = console.people, iso(console.now, console.zone)[:10]
+    found = console.people
+    zone = calendar_of(found, console.project.settings.zone).zone
+    today = iso(console.now, zone)[:10]
     roles = {key: role_of(found, console.project.settings.admin, f"person:{key}") for key in found.people}
     away = [each for each in found.away if each.first <= today <= each.last]
     return page(
         request, caller, "people", people=found, roles=roles, away=away,
         teams=[
-            (team, [name_of(console, f"person:{one}") for one in asked_now(found, team, today)])
+            (team, [one.name for one in told(found, f"team:{team.id}", console.now, zone)])
             for team in found.teams.values()
         ],
         passed={team.id: ", ".join(who(console, one) for one in team.escalate_to) for team in found.teams.values()},
         rows=_others(console) if caller.role == "admin" else (),
     )  # fmt: skip
-
-
-def asked_now(found: People, team: Team, today: str) -> Sequence[str]:
-    """Who of a team is asked today, by id: whoever stands in for those who are away."""
-    instead = {each.who: each.instead for each in found.away if each.first <= today <= each.last}
-    members = [found.posts.get(name, name) for name in team.members]
-    return list(dict.fromkeys(instead.get(name, name) for name in members))
 
 
 def _others(console: Console) -> Sequence[Access]:

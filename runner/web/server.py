@@ -56,6 +56,7 @@ class WebDoor:
         console = Console(
             self._amends, driver, public_url=_address(self._amends.settings, self._host, self._port), port=self._port
         )
+        driver.notifier.address = console.public_url
         server = _Server(
             uvicorn.Config(
                 served(console), log_config=None, access_log=False, server_header=False, lifespan="off",

@@ -115,6 +115,9 @@ def test_without_a_file_there_is_only_whoever_starts_the_run() -> None:
         ("role: admin", "rool: admin", 'FL003 3:96 "rool" is not a key of a person | did you mean "role"?'),
         ("name: Tom Ito, ", "", 'FL005 3:8 a person has no "name" | for example name: Aya Sato'),
         ("{ secret: TOM_SLACK_URL }", "https://chat.example", 'FL006 3:69 "chat" needs a map (lines of key: value), not the text "https://chat.example"'),
+        ("every monday at 09:00", "every 31st day of the month at 09:00", 'FL006 9:24 "every 31st day of the month at 09:00" is not when a rota changes | it is written every monday'),
+        ("holidays: JP", "holidays: XX", 'FL006 15:93 no holidays are known for "XX" | a country is written JP, a part of one DE-BY'),
+        ("instead: tom", "instead: aya", 'FL006 13:60 "aya" cannot stand in for themselves | '),
         ("4 business hours", "soon", 'FL006 10:20 "soon" is not a duration'),
     ],
 )  # fmt: skip
