@@ -100,8 +100,10 @@ def report_for(bundle: Bundle, state: State, decision: Decision, now: int, conne
         own = decision.by == state.starter
         why = "you have started this run" if own else f"it is asked of {' or '.join(gate.by)}"
         raise NotPossible(f"you cannot decide this: {why}")
-    if decision.proof == "code" and desk.demands_sign_in(bundle, state, decision.approval):
-        raise NotPossible("a code by mail is not enough for this: sign in, and decide then")
+    if decision.proof != "sign_in" and desk.demands_sign_in(bundle, state, decision.approval):
+        raise NotPossible(
+            "this is decided only by somebody who has signed in: open the page, sign in, and decide there"
+        )
     edited: dict[str, Json] = {}
     if decision.answer == "yes":
         refuse_left_out(bundle, decision.approval, gate, decision.left_out)

@@ -128,6 +128,7 @@ class Office:
         given = {**BEN, **inputs} if flow == "pay" else inputs
         begun = await self.console.driver.start(flow, Wish(given=given, key=key, starter=starter))
         await self.console.driver.engine.rest(begun.run)
+        await self.console.driver.notifier.send_due()
         return begun.run
 
     def locator(self, run: str, person: str = "person:tom", number: int = 1) -> str:
