@@ -82,8 +82,9 @@ def _why(view: RunView, zone: str) -> str:
     if view.status == "needs_person":
         return words.plain(f"{view.needs}: {view.at_step}" if view.at_step else view.needs)
     if view.status == "waiting":
-        wake = f"until {shown(view.wake_at, zone)}" if view.wake_at and not view.waiting_for else view.waiting_for
-        return words.plain(f"{view.at_step} {wake}")
+        wake = f" until {shown(view.wake_at, zone)}" if view.wake_at else ""
+        what = view.waiting_for.removeprefix("a timer").removeprefix("waits for ")
+        return words.plain(f"{view.at_step} waits{f' for {what}' if what else ''}{wake}")
     stands = f"{view.stands} stand. " if view.status == "stopped" and view.stands else ""
     return words.plain(f"{stands}{words.summary(view.summary)}")
 

@@ -67,6 +67,13 @@ def test_an_item_that_fails_alone_is_undone_and_set_aside() -> None:
     assert result.state.status == "closed"
 
 
+def test_an_item_that_was_set_aside_is_not_undone_again_when_the_run_fails() -> None:
+    flow = bundle_of(each("    if_one_fails: continue\n") + do("last"))
+    result = run(flow, {("rows/2/note", "do"): [REFUSED], ("last", "do"): [REFUSED]})
+    assert undone(result) == ["rows/2/send", *(f"rows/{n}/{step}" for n in (3, 1) for step in ("note", "send"))]
+    assert result.state.status == "compensated"
+
+
 def test_an_item_that_is_resumed_has_new_keys() -> None:
     flow = bundle_of(each("    if_one_fails: continue\n"))
     result = run(flow, {("rows/2/note", "do"): [REFUSED]}, [asked("retry", "rows")])
