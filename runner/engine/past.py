@@ -43,7 +43,8 @@ class StoredItems:
 
     def newest(self, scope: str, before: int | None, limit: int) -> Sequence[tuple[int, str]]:
         """See `recall.Source`."""
-        return self._store.newest_effects(self._runs[0], scope, before, limit)
+        wanted = ("pending", "stands") if len(self._runs) > 1 else ("pending",)
+        return self._store.newest_effects(self._runs[0], scope, before, limit, wanted)
 
     def facts(self, items: Sequence[str], *, whole: bool) -> Mapping[str, Sequence[tuple[int, e.Event]]]:
         """See `recall.Source`."""

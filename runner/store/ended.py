@@ -124,9 +124,11 @@ class EndedItems(Views):
             for row in self._rows(select(awaited).order_by(awaited.c.at, awaited.c.run_id, awaited.c.path))
         ]
 
-    def newest_effects(self, run: str, scope: str, before: int | None, limit: int) -> Sequence[tuple[int, str]]:
+    def newest_effects(
+        self, run: str, scope: str, before: int | None, limit: int, wanted: Sequence[str]
+    ) -> Sequence[tuple[int, str]]:
         asked = select(effects.c.start_no, effects.c.path).where(
-            effects.c.run_id == run, effects.c.disposition.in_(("pending", "stands"))
+            effects.c.run_id == run, effects.c.disposition.in_(wanted)
         )
         if before is not None:
             asked = asked.where(effects.c.start_no < before)

@@ -414,8 +414,11 @@ class Store(Logs, Protocol):
     def open_events(self) -> Sequence[str]:
         """Ids of kept events that have fed nobody, oldest first."""
 
-    def newest_effects(self, run: str, scope: str, before: int | None, limit: int) -> Sequence[tuple[int, str]]:
-        """The effects in a scope that are not made good, (start number, path), below `before`, newest first."""
+    def newest_effects(
+        self, run: str, scope: str, before: int | None, limit: int, wanted: Sequence[str]
+    ) -> Sequence[tuple[int, str]]:
+        """The effects in a scope that have one of these dispositions, (start number, path), below `before`, newest
+        first."""
 
     def facts_about(self, run: str, items: Sequence[str], *, whole: bool) -> Mapping[str, Sequence[tuple[int, Event]]]:
         """For each of these items of lists what the log has about it and in it, (seq, fact), in order: up to where it

@@ -229,3 +229,28 @@ def test_the_month_against_real_servers(stage: Stage) -> None:
     assert "Kato" not in item.partition("What happened")[2].partition("What was done")[0]
     made = {each.path for each in stage.shop.world.effects}
     assert sum(path.startswith("/shipments") for path in made), "it was really done"
+
+
+async def leave_one(stage: Stage) -> tuple[str, str]:
+    """An item that could not be made good is left as it is; later the run fails."""
+    amends = Amends(project_of(stage.folder))
+    try:
+        async with asyncio.timeout(60), amends.driver() as driver:
+            run = (await driver.start("month_end", Wish(given=INPUTS, key="", starter="tester"))).run
+            await driver.follow(run, lambda: None, 10_000)
+            await driver.send_event("b-1", "bank.statement", {"month": "2026-08"}, "test")
+            await driver.follow(run, lambda: None, 10_000)
+            await driver.act(run, me("happened", "customers/7/parcel"))
+            await driver.act(run, me("stands", "customers/3/account", "She is told by phone."))
+            status = (await driver.follow(run, lambda: None, 10_000)).status
+            return status, page_of(amends, run)
+    finally:
+        amends.close()
+
+
+def test_what_a_person_left_in_an_item_stays_when_the_run_fails_later(stage: Stage) -> None:
+    stage.shop.script("PATCH /accounts/*", says_no(404, "The account is locked."))
+    status, text = asyncio.run(leave_one(stage))
+    assert status == "needs_person"
+    assert "customers Made good: 0 items, 11 wait for a person." in text
+    assert "customers › Mori › account shop.open_account accounts-3 STANDS: She is told by phone" in text
