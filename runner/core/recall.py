@@ -75,9 +75,10 @@ def _read_all(state: State, items: Sequence[str], source: Source, *, whole: bool
 def _read(state: State, item: str, facts: Facts) -> State:
     """The item as its facts say, whatever was known of it; everything else stays."""
     apart = rest = without_inside(state, item)
-    for seq, event in facts:
+    for at, (seq, event) in enumerate(facts):
         if event.step == item and isinstance(event, e.ScopeEnded | e.ItemSetAside):
-            apart = _at_its_end(apart, item)
+            is_cleaned_up = any(isinstance(later, e.RunStarted) for _, later in facts[at:])
+            apart = _at_its_end(apart, item, ("pending", "stands") if is_cleaned_up else ("pending",))
             continue
         if event.step == item and isinstance(event, e.ScopeStarted):
             apart = _without(apart, item)
@@ -96,13 +97,11 @@ def _read(state: State, item: str, facts: Facts) -> State:
     )
 
 
-def _at_its_end(state: State, item: str) -> State:
+def _at_its_end(state: State, item: str, meant: tuple[str, ...]) -> State:
     """What has become of some of its effects by now is counted with its list, and only the others are still meant."""
-    effects = {
-        no: one for no, one in state.effects.items() if one.disposition == "pending" or not is_in(one.path, item)
-    }
+    effects = {no: one for no, one in state.effects.items() if one.disposition in meant or not is_in(one.path, item)}
     lists = {
-        path: replace(each, left={"pending": each.left.get("pending", 0)}) if is_in(path, item) else each
+        path: replace(each, left={name: each.left.get(name, 0) for name in meant}) if is_in(path, item) else each
         for path, each in state.lists.items()
     }
     return replace(state, effects=effects, lists=lists)

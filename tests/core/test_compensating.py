@@ -295,3 +295,23 @@ def test_a_clean_up_of_a_stop_before_anything_failed() -> None:
     old = run(THREE, {}, [once("stop", calling("b", "do"))])
     again = _cleaned(THREE, old)
     assert (status(again), undone(again)) == ("compensated", ["b", "a"])
+
+
+def test_a_clean_up_run_makes_good_what_a_person_let_stand_in_an_item() -> None:
+    item = (
+        "      - id: send\n        do: svc.keyed\n        with: { name: x }\n"
+        "        compensate: { cancel: svc.undo, with: { id: '${{ output.id }}' } }\n"
+        "      - id: note\n        do: svc.keyed\n        with: { name: y }\n"
+        "        compensate: { cancel: svc.undo, with: { id: '${{ output.id }}' } }\n"
+    )
+    rows = f"  - id: rows\n    each: [{{ n: a }}, {{ n: b }}]\n    if_one_fails: continue\n    steps:\n{item}"
+    bundle = bundle_of(rows)
+    lets = [
+        asked("stands", "rows/2/send"),
+        once("stop", lambda state: any(h.kind == "set_aside" for h in state.open_handoffs)),
+    ]
+    old = run(bundle, {("rows/2/note", "do"): [REFUSED], ("rows/2/send", "undo"): [REFUSED]}, lets)
+    assert (old.state.status, old.state.stands) == ("stopped", ("rows",))
+    result = _cleaned(bundle, old)
+    assert result.state.status == "compensated"
+    assert undone(result) == ["rows/2/send", "rows/1/note", "rows/1/send"]
