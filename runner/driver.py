@@ -51,6 +51,9 @@ class Driver(Protocol):
     async def hold(self, hold: Hold) -> None:
         """Holds or releases a connection or a flow; nothing new is intended at what is held. Raises NotPossible."""
 
+    async def answer_quarantine(self, run: str, record: str, *, by: str, reason: str, discard: bool) -> None:
+        """Releases or discards a record that was set aside. Raises NotFound."""
+
     async def admit(self, row: Access) -> None:
         """Keeps a new password, link, session or token."""
 

@@ -66,6 +66,11 @@ class FarDriver:
         answer = await ask(self._socket, {"order": "decide", "run": run, "what": asdict(decision)})
         return self._project.store.run(str(answer["run"]))
 
+    async def answer_quarantine(self, run: str, record: str, *, by: str, reason: str, discard: bool) -> None:
+        """Has a record released or discarded."""
+        what = {"run": run, "record": record, "by": by, "reason": reason, "discard": discard}
+        await ask(self._socket, {"order": "quarantine", "what": what})
+
     async def erase(self, wish: Erasing) -> Mapping[str, Json]:
         """Has it erased."""
         return await ask(self._socket, {"order": "erase", "wish": asdict(wish)})

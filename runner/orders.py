@@ -86,9 +86,14 @@ async def _send_event(driver: Engaged, request: Request, tell: Tell) -> Request:
     return {"is_new": await driver.send_event(**request["event"])}
 
 
+async def _quarantine(driver: Engaged, request: Request, tell: Tell) -> Request:
+    await driver.answer_quarantine(**request["what"])
+    return {}
+
+
 REQUESTS: Mapping[str, Callable[[Engaged, Request, Tell], Awaitable[Request]]] = {
     "hello": _hello, "start": _start, "pin": _pin, "start_pinned": _start_pinned, "act": _act, "decide": _decide,
     "erase": _erase, "prune": _prune, "follow": _follow, "hold": _hold, "limits": _limits, "admit": _admit,
-    "send_event": _send_event,
+    "send_event": _send_event, "quarantine": _quarantine,
 }  # fmt: skip
 """What another process may ask for."""

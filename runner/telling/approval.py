@@ -19,6 +19,7 @@ from runner.telling.consequences import WILL_BE, made_good
 from runner.telling.odd import mixed_words, visible
 from runner.telling.sent import place
 from runner.telling.story import Story
+from runner.telling.words import sentence
 from runner.tongue import _, several
 
 LONGEST_LABEL = 60
@@ -72,6 +73,25 @@ class Paper:
     on_no: str
     undone: Sequence[tuple[str, str]]
     stays: Sequence[str]
+
+
+def history(
+    log: Iterable[e.Event | None], name: str, number: int
+) -> tuple[e.ApprovalRequested | None, dict[str, Mapping[str, Json]], str]:
+    """Of a round of an approval: the fact that asked for it, path -> input as approved before, why that lapsed."""
+    before: dict[str, Mapping[str, Json]] = {}
+    asked, lapsed = None, ""
+    for event in log:
+        if isinstance(event, e.ApprovalRequested) and event.approval == name:
+            if event.round < number:
+                before = {path: one["input"] for path, one in event.shown.get("steps", {}).items()}
+            elif event.round == number:
+                asked = event
+        elif isinstance(event, e.ApprovalDecided) and event.approval == name and event.round < number:
+            before |= {path: one["input"] for path, one in event.edited.items()}
+        elif isinstance(event, e.ApprovalLapsed) and event.approval == name and event.round < number:
+            lapsed = sentence(event.why)
+    return asked, before, lapsed
 
 
 def paper(

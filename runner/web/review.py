@@ -286,19 +286,8 @@ def _asked(console: Console, notice: Notice) -> Asked:
     """Everything about a question. Raises Refused for somebody who may not decide it any more."""
     story = console.story(notice.run, reveal=True)
     state, gate = story.state, story.state.gates[notice.about]
-    ended, lapsed = _ended(console, notice, gate), ""
-    before: dict[str, Mapping[str, Json]] = {}
-    asked: e.ApprovalRequested | None = None
-    for event in (row.event for row in console.store.log(story.view.run)):
-        if isinstance(event, e.ApprovalRequested) and event.approval == notice.about:
-            if event.round < notice.round:
-                before = {path: one["input"] for path, one in event.shown.get("steps", {}).items()}
-            elif event.round == notice.round:
-                asked = event
-        elif isinstance(event, e.ApprovalDecided) and event.approval == notice.about and event.round < notice.round:
-            before |= {path: one["input"] for path, one in event.edited.items()}
-        elif isinstance(event, e.ApprovalLapsed) and event.approval == notice.about and event.round < notice.round:
-            lapsed = words.sentence(event.why)
+    ended, log = _ended(console, notice, gate), (row.event for row in console.store.log(story.view.run))
+    asked, before, lapsed = approval.history(log, notice.about, notice.round)
     if asked is None or not asked.shown:
         raise NotPossible(_("What was asked here was erased."))
     entitled = console.driver.desk.entitled(story.bundle, state, gate.by, console.now)
