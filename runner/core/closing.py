@@ -235,7 +235,8 @@ def _read_back(state: State, scope: str) -> Recall | None:
     """Which ended items are to be read back: those that are known in part only, else the next page, as long as there
     is one.
     """
-    partly_known = (path for path in (*state.undo, *state.lists) if is_in(path, scope))
+    tried = (name[0] for name in state.calls if name[1] == "undo")
+    partly_known = (path for path in (*state.undo, *state.lists, *tried) if is_in(path, scope))
     forgotten = dict.fromkeys(forgotten_item(state, path) for path in partly_known)
     forgotten.pop("", None)
     if forgotten:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from runner.core import events as e
+from runner.core.decide import settle
+from runner.core.fold import fold
+from runner.core.state import State
 from runner.engine.simulated import Result
 from tests.core.stage import LOST, REFUSED, asked, bundle_of, do, facts, run, undone
 
@@ -101,3 +104,18 @@ def test_empty_and_not_a_list() -> None:
         assert facts(result, e.StepFailed)[0].summary == why
     twice = run(bundle_of(each(names="aa")))
     assert facts(twice, e.StepFailed)[0].summary == 'two items of step rows are named "a"'
+
+
+def test_an_ended_item_whose_compensation_is_tried_again_is_read_back_as_a_whole() -> None:
+    """Also by who folds the log anew: it says which key was used before."""
+    flow = bundle_of(each(item=ITEM.partition("      - id: note")[0]) + do("last"))
+    script = {("last", "do"): [REFUSED], ("rows/3/send", "undo"): [REFUSED]}
+    result = run(flow, script, [asked("retry", "rows/3/send")])
+    events = list(result.events)
+    at = next(n for n, event in enumerate(events) if isinstance(event, e.HandOffResolved))
+    state = State()
+    for event in events[: at + 1]:
+        state = fold(state, event)
+    recall = settle(flow, state, state.at).recall
+    assert recall is not None
+    assert "rows/3" in recall.items
