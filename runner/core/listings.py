@@ -86,11 +86,14 @@ def read_ended(state: State, event: e.ScopeEnded) -> State:
 
 def read_set_aside(state: State, event: e.ItemSetAside) -> State:
     path, number = list_of(event.step), number_of(event.step)
+    failure = state.scopes.get(event.step, Scope()).failure
     before = _listing(state, path).left.get("stands", 0)
     state = leave_item(state, event.step)
     listing = _listing(state, path)
-    stands = listing.left.get("stands", 0) - before
-    aside = Aside(name=event.name, reason=event.reason, generation=listing.top + 1, stands=stands)
+    aside = Aside(
+        name=event.name, reason=event.reason, generation=listing.top + 1, step=failure.step if failure else "",
+        stands=listing.left.get("stands", 0) - before,
+    )  # fmt: skip
     listing = replace(listing, aside=put(listing.aside, number, aside))
     return replace(state, lists=put(state.lists, path, listing))
 
@@ -160,7 +163,8 @@ def settle_aside(state: State, path: str, numbers: tuple[int, ...], *, is_resume
     if stood:
         left |= {"stands": left["stands"] - stood, "kept": left.get("kept", 0) + stood}
     aside = {number: each for number, each in listing.aside.items() if number not in meant}
-    listing = replace(listing, aside=aside, again=(*listing.again, *again), left=left)
+    accepted = listing.accepted if is_resumed else listing.accepted.union(meant)
+    listing = replace(listing, aside=aside, again=(*listing.again, *again), left=left, accepted=accepted)
     state = replace(state, lists=put(state.lists, path, listing), accepted=state.accepted + len(meant) - len(again))
     if not aside:
         state = withdraw(state, lambda handoff: handoff.step == path and handoff.kind == "set_aside")

@@ -208,21 +208,23 @@ class Scope:
 
 @dataclass(frozen=True, kw_only=True)
 class Aside:
-    """An item that was set aside. Resumed, its calls begin with `generation`. `stands`: how many of its effects were
-    left standing, by a person's word."""
+    """An item that was set aside, because of the step at this path. Resumed, its calls begin with `generation`.
+    `stands`: how many of its effects were left standing, by a person's word."""
 
     name: str
     reason: str
     generation: int
     stands: int = 0
+    step: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
     """How far an `each` is. Items are numbered from 1.
 
-    `started` have begun in order, `again` were set aside and wait to begin anew; `open` are under way. `left` counts
-    the effects of ended items by their disposition; `top` is the highest generation any of them had.
+    `started` have begun in order, `again` were set aside and wait to begin anew; `open` are under way. `accepted` were
+    set aside and stay so. `left` counts the effects of ended items by their disposition; `top` is the highest
+    generation any of them had.
     """
 
     items: Items
@@ -232,6 +234,7 @@ class Listing:
     open: tuple[int, ...] = ()
     again: tuple[tuple[int, int], ...] = ()
     aside: Mapping[int, Aside] = field(default_factory=dict)
+    accepted: frozenset[int] = frozenset()
     left: Mapping[str, int] = field(default_factory=dict)
     top: int = 0
 

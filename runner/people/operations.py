@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from runner.contract import Json
 from runner.core import events as e
-from runner.core.paths import list_of, number_of, scope_of
+from runner.core.paths import catcher_of, list_of, number_of, scope_of
 from runner.core.state import WITHDRAWN, HandOff, State
 from runner.engine.past import read_state
 from runner.errors import AlreadySo, NotPossible, SequenceConflict
@@ -73,9 +73,6 @@ def report_for(bundle: Bundle, state: State, order: Order, now: int) -> e.Event:
     """The report this order becomes in this state. Raises NotPossible with what can be done instead, or AlreadySo."""
     if order.action not in ORDERS:
         raise NotPossible(f'there is no action "{order.action}"; there are {", ".join(ORDERS)}')
-    one = _about_item(state, order, now)
-    if one is not None:
-        return one
     asked = _asked(state, order)
     if asked is not None:
         return _answer(bundle, state, order, asked, now)
@@ -120,21 +117,6 @@ def each_question(state: State, order: Order, at_step: str = "") -> list[Order]:
     return [replace(order, handoff=h.id) for h in at if _choice(h, order.action)] or [order]
 
 
-def _about_item(state: State, order: Order, now: int) -> e.Event | None:
-    """The report about one item that was set aside; None where none is meant."""
-    path = list_of(order.step)
-    listing = state.lists.get(path)
-    if listing is None or number_of(order.step) not in listing.aside or order.action not in ("retry", "skip"):
-        return None
-    if not any(handoff.step == path and handoff.kind == "set_aside" for handoff in state.open_handoffs):
-        raise NotPossible(f"the other items of {path} are still under way; it is asked about {order.step} after them")
-    if order.action == "retry":
-        return e.ItemResumed(at=now, step=order.step, by=order.by, reason=order.reason)
-    if not order.reason:
-        raise NotPossible("skip needs a reason (--reason)")
-    return e.ItemAccepted(at=now, step=order.step, by=order.by, reason=order.reason)
-
-
 def possible(bundle: Bundle, state: State) -> tuple[str, ...]:
     """The orders that fit this state, most useful first."""
     found = dict.fromkeys(choice for handoff in open_questions(state) for choice in handoff.choices)
@@ -171,26 +153,37 @@ def _asked(state: State, order: Order) -> HandOff | None:
     meant = [h for h in opened if _is_meant(h, order)]
     if not meant:
         _tell_answered(state, order)
+        _tell_of_item(state, order)
         if order.handoff or order.step:
             places = ", ".join(_place(h) for h in opened)
             raise NotPossible(f'"{order.handoff or order.step}" is not an open question of run {state.run}: {places}')
         return None
+    is_of_run = order.action == "compensate" and not (order.handoff or order.step)
+    if is_of_run:
+        meant = [h for h in meant if not catcher_of(state, h.step)]
     fitting = [h for h in meant if order.action in h.choices] or [h for h in meant if _choice(h, order.action)]
-    if not fitting and order.action == "compensate" and not (order.handoff or order.step):
+    if is_of_run and not fitting:
         return None
     if not fitting:
         words = ", ".join(meant[0].choices)
         raise NotPossible(
             f"{order.action} does not answer {_place(meant[0])} of run {state.run}; it can be answered by {words}"
         )
-    if len(fitting) > 1 and order.action != "compensate":
+    if len(fitting) > 1 and not is_of_run:
         places = ", ".join(_place(h) for h in fitting)
         raise NotPossible(f"more than one question of run {state.run} fits: {places}; name one with --handoff")
     return fitting[-1]
 
 
 def _is_meant(handoff: HandOff, order: Order) -> bool:
-    return order.handoff in ("", handoff.id) and order.step in ("", handoff.step)
+    return order.handoff in ("", handoff.id) and (order.step in ("", handoff.step) or _is_item_of(handoff, order))
+
+
+def _is_item_of(handoff: HandOff, order: Order) -> bool:
+    """One item is meant of those that were set aside."""
+    return (
+        handoff.kind == "set_aside" and list_of(order.step) == handoff.step and order.action in ("retry", "skip")
+    )  # fmt: skip
 
 
 def _place(handoff: HandOff) -> str:
@@ -229,6 +222,8 @@ def _answer(bundle: Bundle, state: State, order: Order, handoff: HandOff, now: i
             raise AlreadySo(f"{handoff.acknowledged_by} looks at {handoff.id} of run {state.run} already")
         return e.HandOffAcknowledged(at=now, handoff=handoff.id, by=order.by)
     order = replace(order, action=_choice(handoff, order.action))
+    if _is_item_of(handoff, order) and number_of(order.step) not in state.lists[handoff.step].aside:
+        _tell_of_item(state, order)
     if order.action in ("skip", "done", "stands") and not (order.reason or order.reference):
         raise NotPossible(f"{order.action} needs a reason (--reason) or a reference (--reference)")
     if order.action == "happened" and handoff.purpose in ("do", "find"):
@@ -237,10 +232,31 @@ def _answer(bundle: Bundle, state: State, order: Order, handoff: HandOff, now: i
         if missing:
             words = " ".join(f"{name}=…" for name in missing)
             raise NotPossible(f"the flow uses {', '.join(missing)} of step {handoff.step} later: give {words}")
+    if _is_item_of(handoff, order):
+        report = e.ItemResumed if order.action == "retry" else e.ItemAccepted
+        return report(at=now, step=order.step, by=order.by, reason=order.reason or order.reference)
     return e.HandOffResolved(
         at=now, step=handoff.step, handoff=handoff.id, choice=order.action, by=order.by, reason=order.reason,
         reference=order.reference, output=order.output, external_id=order.external_id,
     )  # fmt: skip
+
+
+def _tell_of_item(state: State, order: Order) -> None:
+    """Raises why one item, which is meant, is not waiting for this answer."""
+    path = list_of(order.step)
+    listing = state.lists.get(path)
+    if listing is None or order.action not in ("retry", "skip"):
+        return
+    number, item = number_of(order.step), f"item {order.step} of run {state.run}"
+    aside = ", ".join(f"{path}/{each} ({one.name})" for each, one in list(listing.aside.items())[:5])
+    if number in listing.accepted and order.action == "skip":
+        raise AlreadySo(f"{item} was left set aside already")
+    if order.action == "retry" and (number in listing.open or number in dict(listing.again)):
+        raise AlreadySo(f"{item} is under way already")
+    if number in listing.aside:
+        raise NotPossible(f"{item} was set aside, and the others are under way; it is asked about after them")
+    why = f"the list has {listing.items.count}" if number > listing.items.count else "it is not set aside"
+    raise NotPossible(f"there is nothing to {order.action} of {item}: {why}; set aside are {aside or 'none'}")
 
 
 def fields_needed(bundle: Bundle, path: str, *, is_closed: bool = False) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import Literal
 from runner.core.calls import SEVERAL_CHOICES, UNKNOWN_CHOICES, UNKNOWN_CHOICES_UNDO
 from runner.core.decide import FAILURE_CHOICES, OUTPUT_CHOICES
 from runner.core.ending import NEXT_CHOICES
+from runner.core.paths import forgotten_item, is_closed_at
 from runner.core.scopes import ASIDE_CHOICES
 from runner.core.state import HandOff, State
 from runner.core.status import standing_of
@@ -48,7 +49,7 @@ class Situation:
     """How a run stands. `is_so` follows "run X", `way_out` says what can be done there.
 
     `done`: the actions that are done; `already`: those that are so already, with what is said then. The rest is
-    refused. `perhaps`: done where the question offers it, because the service can be asked once more.
+    refused. `perhaps`: done where the question offers it.
     """
 
     shown: str
@@ -68,10 +69,12 @@ class Situation:
 _SHOW = "`amends runs show {run}` says what can be done"
 _STOP_IT = "to end it, stop it: `amends runs stop {run}`"
 _RESUME = "resume it first: `amends runs resume {run}`"
+_FOR_WHOM = "see for whom: `amends runs show {run}`"
 _ANEW = "start it anew: `amends runs rerun {run}`"
 _OTHER_KEY = "what is to be done again needs a run under another key"
 _ORDERS = ("pause", "stop", "stop_compensate", "compensate")
 _AGAIN = ("again", "retry")
+_UNDO = (*_AGAIN, "happened", "did_not", "go_on", "done", "stands")
 _GOES = {"resume": "is not paused: it {is_so}"}
 _MAKES_GOOD = {"stop_compensate": "is compensating already", "compensate": "is compensating already"}
 _STOPPING = {"stop": "is being stopped already"}
@@ -87,13 +90,17 @@ def _makes_good(shown: str, is_so: str) -> Situation:
     return Situation(shown=shown, is_so=is_so, way_out=_SHOW, done=("pause", "stop"), already=already)
 
 
-def _asks(shown: str, choices: tuple[str, ...], *, closed: str = "", perhaps: tuple[str, ...] = ()) -> Situation:
-    """An open question. `closed`: forward is closed, and the rest is made good, or was stopped."""
+def _asks(
+    shown: str, choices: tuple[str, ...] = (), *, closed: str = "", perhaps: tuple[str, ...] = (), beside: bool = False
+) -> Situation:
+    """An open question. `closed`: forward is closed, and the rest is made good, or was stopped. `beside` it the run
+    goes on."""
     orders = {"": _ORDERS, "compensating": ("pause", "stop"), "stopping": ()}[closed]
     already = {"": {}, "compensating": _MAKES_GOOD, "stopping": _STOPPING}[closed]
+    is_so = "waits for a person's answer" + (" in one place and goes on elsewhere" if beside else "")
     return Situation(
-        shown=shown, is_so="waits for a person's answer", way_out=_SHOW, done=(*orders, *choices, "acknowledge"),
-        already=already, perhaps=perhaps,
+        shown=shown, is_so=is_so, way_out=_SHOW, done=(*orders, *choices, "acknowledge"),
+        already={**already, **_GOES} if beside else already, perhaps=perhaps,
     )  # fmt: skip
 
 
@@ -107,10 +114,11 @@ SITUATIONS: Mapping[str, Situation] = {
     "between": _goes("running, between two calls", "is on its way"),
     "waiting": _goes("waits for a time", "waits for a time (step {step})"),
     "retrying": _goes("waits to try again", "tries step {step} again by itself"),
-    "held": _goes(
-        "held: another run has its record", "{waits}",
-        "see for whom: `amends runs show {run}`",
-    ),
+    "event": _goes("waits for an event", "waits for {waits} (step {step})"),
+    "approval": _goes("waits for an approval", "waits for {waits} (step {step})"),
+    "held": _goes("held: another run has its record", "{waits}", _FOR_WHOM),
+    "locked": _goes("held: another run works on a record that it needs", "{waits}", _FOR_WHOM),
+    "item_undoing": _goes("makes an item good that failed alone", "is making good item {item}, which failed alone"),
     "paused": Situation(
         shown="paused", is_so="is paused", way_out=_RESUME, already=_PAUSED,
         done=("resume", "stop", "stop_compensate", "compensate"),
@@ -125,14 +133,19 @@ SITUATIONS: Mapping[str, Situation] = {
     "step": _asks("asks: the flow hands over", STEP_CHOICES),
     "late": _asks("asks: an event did not come", STEP_CHOICES),
     "set_aside": _asks("asks: items were set aside", ASIDE_CHOICES),
-    "then_run": _asks("asks: what is to follow cannot be started", NEXT_CHOICES, closed="compensating"),
     "outputs": _asks("asks: the outputs have no answer", OUTPUT_CHOICES),
+    "item_undo": _asks("asks about an item that is to be made good", ("take_over",), perhaps=_UNDO),
+    "beside": _asks(
+        "asks in one place, goes on elsewhere", perhaps=(*_UNDO, "skip", "close", "take_over"), beside=True
+    ),
     "erased": Situation(
         shown="asks: its personal data was erased", is_so="cannot go on: its personal data was erased",
         way_out="take it over (`amends runs take-over {run}`)", done=("take_over", "acknowledge"),
     ),
     "undoing": _makes_good("compensating, a call is out", "is making good what it has done"),
     "undo_retrying": _makes_good("compensating, waits to try again", "tries to make step {step} good again by itself"),
+    "undo_approval": _makes_good("compensating, waits for an approval", "waits for {waits} to make step {step} good"),
+    "undoing_items": _makes_good("compensating the ended items of a list", "is making good the items of a list"),
     "cleaning": _makes_good("a clean-up run", "is making good what run {continues} left"),
     "doubt_undoing": _asks(
         "asks while compensating: did it happen?", ("happened", "did_not", "go_on", "take_over"),
@@ -143,13 +156,17 @@ SITUATIONS: Mapping[str, Situation] = {
     ),
     "undo_failed": _asks("asks: a compensation failed", FAILED_CHOICES, closed="compensating"),
     "undo_by_hand": _asks("asks: a person makes it good", COMPENSATION_CHOICES, closed="compensating"),
+    "beside_undoing": _asks(
+        "asks in one place, makes good elsewhere", ("take_over",), closed="compensating", perhaps=_UNDO, beside=True
+    ),
+    "then_run": _asks("asks: what is to follow cannot be started", NEXT_CHOICES, closed="compensating"),
     "stopping": Situation(
         shown="being stopped, a call is out", is_so="is being stopped", way_out=_SHOW,
         already=_STOPPING,
     ),
     "doubt_stopping": _asks(
         "asks while being stopped: did it happen?", ("happened", "did_not", "take_over"), closed="stopping",
-        perhaps=_AGAIN,
+        perhaps=(*_AGAIN, "done", "stands"),
     ),
     "succeeded": _ended("succeeded", _OTHER_KEY),
     "succeeded_bare": _ended("succeeded, nothing was changed", _ANEW, "rerun"),
@@ -210,29 +227,54 @@ def something_stands(state: State) -> bool:
 
 
 def _on_its_way(state: State) -> str:
+    at_step = standing_of(state).at_step
     is_out = any(call.is_open for call in state.calls.values())
-    retries = any(call.due is not None for call in state.calls.values())
+    retries = not is_out and any(name[0] == at_step and call.due is not None for name, call in state.calls.items())
+    asks_leave = not is_out and any(gate.status == "open" for gate in state.gates.values())
     if state.root.closed or state.stop is not None:
         if state.continues:
             return "cleaning"
-        return "undo_retrying" if retries and not is_out else "undoing"
+        if any(forgotten_item(state, path) for path, undo in state.undo.items() if undo.status == "open"):
+            return "undoing_items"
+        return "undo_approval" if asks_leave else "undo_retrying" if retries else "undoing"
+    if failed_item(state):
+        return "item_undoing"
     if is_out:
         return "calling"
-    if retries:
-        return "retrying"
-    if standing_of(state).wake_at is not None:
-        return "waiting"
     if state.held:
-        return "held"
+        return "locked" if state.held[at_step].why == "lock" else "held"
+    step = state.steps.get(at_step)
+    if asks_leave or retries:
+        return "approval" if asks_leave else "retrying"
+    if step is not None and (step.event or step.due is not None):
+        return "event" if step.event else "waiting"
     return "queued" if state.seq <= 1 else "between"
+
+
+def failed_item(state: State) -> str:
+    """An item that failed alone and is being made good; empty where there is none."""
+    return next((path for path, scope in state.scopes.items() if path and scope.closed), "")
 
 
 def asked_by(state: State, handoff: HandOff) -> str:
     """The row of the table for the answers to one open question."""
     is_closed = state.root.closed or state.stop is not None
+    if (is_closed or state.failure is None) and _moves(state):
+        return "beside_undoing" if is_closed else "beside"
     if handoff.purpose == "do" and handoff.kind in ("unknown", "several") and is_closed:
-        return "doubt_stopping" if state.stops_here else "doubt_undoing"
-    return _BY_KIND.get(handoff.kind, handoff.kind)
+        return "doubt_undoing"
+    kind = _BY_KIND.get(handoff.kind, handoff.kind)
+    return "item_undo" if not is_closed and is_closed_at(state, handoff.step) else kind
+
+
+def _moves(state: State) -> bool:
+    """Something goes on, or waits for its time, that no question is about."""
+    return bool(
+        state.held
+        or any(call.is_open or (call.due is not None and not call.is_applied) for call in state.calls.values())
+        or any(step.due is not None or step.event for step in state.steps.values())
+        or any(gate.status == "open" for gate in state.gates.values())
+    )
 
 
 def sentence(state: State, action: str) -> tuple[Answer, str]:
@@ -241,12 +283,12 @@ def sentence(state: State, action: str) -> tuple[Answer, str]:
     answer = situation.answer(action)
     said = situation.already.get(action, "")
     if answer != "already":
-        why = f", so {ACTIONS[action][1]}" if answer == "refused" else ""
+        why = f", so {ACTIONS[action][1]}" if answer != "done" else ""
         said = f"{{is_so}}{why}; {situation.way_out}"
     standing = standing_of(state)
     words = {
         "run": state.run, "step": standing.at_step, "status": standing.status,
-        "waits": standing.waiting_for,
+        "waits": standing.waiting_for, "item": failed_item(state),
         "continues": state.continues,
     }  # fmt: skip
     return answer, f"run {state.run} " + said.format(is_so=situation.is_so.format(**words), **words)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from runner.contract import Json
 from tests.cases.ground import connector, flow
-from tests.support.says import DROP_AFTER, HELD, Say, refused
+from tests.support.says import AS_USUAL, DROP_AFTER, HELD, Say, refused
 
 RESERVE = """  - id: reserve
     do: shop.reserve
@@ -50,6 +50,52 @@ NAP = '  - { id: nap, wait: { until: "${{ inputs.until }}" } }\n'
 LOOK = "  - { id: look, hand_off: person:me }\n"
 PLAN = "  - { id: plan, read: shop.plan, with: { code: pro } }\n"
 LAST = "  - id: last\n    do: shop.log\n    with: { note: x }\n    compensate: { none: It only counts. }\n"
+LEADS = """people:
+  aya: { name: Aya, mail: aya@acme.example }
+  tom: { name: Tom, mail: tom@acme.example }
+teams:
+  leads: { members: [aya, tom] }
+"""
+GO = """  - id: go
+    approve: Log it?
+    covers: [last]
+    by: team:leads
+"""
+PAID = '  - { id: paid, wait_for: paid, match: { run: "${{ run.id }}" } }\n'
+BY_LEADS = RESERVE.replace('of: "${{ output.id }}" }', 'of: "${{ output.id }}" }, approve_by: team:leads')
+LOCKED = RESERVE.replace("    compensate:", "    lock: { record: invoice, id: x }\n    compensate:")
+INNER = "  - { id: inner, call: inner, with: {} }\n"
+
+
+def indented(steps: str, by: int) -> str:
+    return "".join(" " * by + line + "\n" for line in steps.splitlines())
+
+
+def rows(steps: str, more: str = "") -> str:
+    """A list of three items."""
+    return (
+        "  - id: rows\n    each: [{ n: a }, { n: b }, { n: c }]\n    named: ${{ item.n }}\n"
+        f"{more}    steps:\n{indented(steps, 4)}"
+    )  # fmt: skip
+
+
+def beside(one: str, other: str) -> str:
+    """Two branches at once."""
+    return f"  - id: both\n    parallel:\n      one:\n{indented(one, 6)}      other:\n{indented(other, 6)}"
+
+
+def only(name: str, one: str, other: str) -> str:
+    """In an item: the first for the item of this name, the second for the others."""
+    return (
+        f"  - id: which\n    choose:\n      - when: ${{{{ item.n == '{name}' }}}}\n        steps:\n{indented(one, 8)}"
+        f"      - steps:\n{indented(other, 8)}"
+    )
+
+
+ALONE = "    if_one_fails: continue\n"
+AT_ONCE = "    at_once: 3\n"
+FAILS = RESERVE + CHARGE
+"""What an item does that fails alone: it reserves, and is refused the charge."""
 INPUTS = '{ until: { datetime: null, default: "2099-01-01T00:00:00Z" } }'
 NO = (refused(),)
 LATER = (Say(status=503, json={}, headers={"Retry-After": "60"}, done=False),)
@@ -68,8 +114,9 @@ class Way:
     """A flow, what the shop says, where the run rests then, and what is pressed to come into the situation.
 
     `status`: what the run's status is when it has come there; `out`: a request that is held there; `follows`: the
-    status that each button leads to, with `&` where a second press is refused because it comes too late or where the
-    first one ended the run (else it is told as being so already).
+    status that each button (or a button and an item: `retry rows/2`) leads to, with `&` where a second press is refused
+    because it comes too late or where the first one ended the run, with `~` where the run goes on so that it may be
+    (else it is told as being so already). `others`: the steps of another flow that it names.
     """
 
     steps: str
@@ -83,6 +130,12 @@ class Way:
     outputs: str = ""
     mode: str = "live"
     limit: int = 2_000
+    others: Mapping[str, str] = field(default_factory=dict)
+
+    def flows(self, name: str) -> list[str]:
+        """The flow, and those that it names."""
+        others = [flow(other, steps, inputs="{ why: text or empty }") for other, steps in self.others.items()]
+        return [self.flow(name), *others]
 
     def flow(self, name: str) -> str:
         text = flow(
@@ -96,6 +149,19 @@ class Way:
 
 
 HELD_BACK = {"stop": "stopped", "stop_compensate": "compensated", "compensate": "compensated"}
+BACK = {"pause": "paused", **HELD_BACK}
+ASKED = {**BACK, "acknowledge": "needs_person", "take_over": "closed"}
+DOUBT = {
+    "happened": "succeeded", "did_not": "succeeded", "compensate": "needs_person", "take_over": "closed",
+    "stop": "needs_person", "stop_compensate": "needs_person",
+}  # fmt: skip
+ITEM_ASKED = {
+    **dict.fromkeys(("stop", "stop_compensate", "compensate", "acknowledge"), "needs_person"),
+    "pause": "paused", "take_over": "closed",
+}  # fmt: skip
+"""What follows while an item's compensation is asked about: that question stays where the rest is made good."""
+ITEM_SAID = dict.fromkeys(("retry", "done", "stands"), "needs_person ~")
+UNDO = {"pause": "paused", "acknowledge": "needs_person", "take_over": "closed", "stop": "stopped"}
 WAYS: Mapping[str, Way] = {
     "queued": Way(
         steps=RESERVE, status="queued",
@@ -119,6 +185,23 @@ WAYS: Mapping[str, Way] = {
         status="waiting",
         follows={"pause": "paused", "stop": "stopped", "stop_compensate": "failed &", "compensate": "failed &"},
     ),
+    "calling in a called flow": Way(
+        steps=RESERVE + INNER, others={"inner": CHARGE}, says={"POST /charge": (HELD,)}, out="/charge",
+        status="running", follows=BACK,
+    ),
+    "event": Way(steps=RESERVE + PAID + LAST, status="waiting", follows=BACK),
+    "approval": Way(steps=RESERVE + GO + LAST, status="waiting", follows=BACK),
+    "paused at an approval": Way(
+        steps=RESERVE + GO + LAST, status="paused", before=("pause",), follows={"resume": "waiting", **HELD_BACK}
+    ),
+    "locked": Way(
+        steps=LOCKED + CHARGE, says={"POST /charge": NO}, on_failure="review", status="waiting",
+        follows={"pause": "paused", "stop": "stopped", "stop_compensate": "failed &", "compensate": "failed &"},
+    ),
+    "item_undoing": Way(
+        steps=rows(FAILS, ALONE) + LAST, says={"POST /charge": NO, "POST /release": (HELD,)}, out="/release",
+        status="running", follows=BACK,
+    ),
     "paused": Way(
         steps=RESERVE + NAP + LAST, status="paused", before=("pause",), follows={"resume": "waiting", **HELD_BACK}
     ),
@@ -132,6 +215,10 @@ WAYS: Mapping[str, Way] = {
             "pause": "paused", "retry": "succeeded", "skip": "succeeded", "take_over": "closed",
             "acknowledge": "needs_person", **HELD_BACK,
         },
+    ),
+    "failure in a called flow": Way(
+        steps=RESERVE + INNER + LAST, others={"inner": CHARGE}, says={"POST /charge": NO}, on_failure="review",
+        follows={**ASKED, "retry": "succeeded", "skip": "succeeded"},
     ),
     "unknown": Way(
         steps=RESERVE + POST + LAST, says={"POST /post": LOST},
@@ -170,6 +257,50 @@ WAYS: Mapping[str, Way] = {
             "pause": "paused", "go_on": "succeeded", "close": "closed", "acknowledge": "needs_person", **HELD_BACK,
         },
     ),
+    "late": Way(
+        steps=RESERVE + PAID.replace(" }\n", ", within: 20 ms, if_late: hand_off }\n") + LAST,
+        follows={**BACK, "go_on": "succeeded", "close": "closed", "acknowledge": "needs_person"},
+    ),
+    "set_aside": Way(
+        steps=rows(FAILS, ALONE) + LAST, says={"POST /charge": (AS_USUAL, *NO, *NO)},
+        follows={
+            **ASKED, "retry": "succeeded", "skip": "closed", "retry rows/2": "needs_person ~",
+            "skip rows/3": "needs_person",
+        },
+    ),
+    "item_undo": Way(
+        steps=rows(FAILS, ALONE) + LAST, says={"POST /charge": NO, "POST /release": NO},
+        follows={**ITEM_ASKED, **ITEM_SAID, "stop": "stopped"},
+    ),
+    "item_undo in doubt": Way(
+        steps=rows(ONCE + CHARGE, ALONE) + LAST, says={"POST /charge": NO, "POST /post": LOST},
+        follows={
+            **ITEM_ASKED, "happened": "needs_person ~", "did_not": "needs_person ~", "done": "needs_person ~",
+            "stands": "needs_person ~",
+        },
+    ),
+    "item_undo of a call in doubt": Way(
+        steps=rows(beside(POST, RESERVE), ALONE) + LAST, says={"POST /reserve": NO, "POST /post": (DROP_AFTER,)},
+        follows={**ITEM_ASKED, "happened": "needs_person ~", "did_not": "needs_person ~", "go_on": "needs_person ~"},
+    ),
+    "beside": Way(
+        steps=rows(only("a", POST, RESERVE), AT_ONCE) + LAST, says={"POST /post": LOST, "POST /reserve": (HELD,) * 2},
+        out="/reserve", status="running",
+        follows={**ASKED, **DOUBT, "happened": "succeeded ~", "did_not": "succeeded ~"},
+    ),
+    "beside again": Way(
+        steps=beside(CHARGE, RESERVE) + LAST, says={"POST /charge": LOST, "POST /reserve": (HELD,)}, out="/reserve",
+        status="running", follows={**ASKED, **DOUBT, "again": "succeeded", "retry": "succeeded"},
+    ),
+    "beside a hand-over": Way(
+        steps=beside(LOOK, RESERVE) + LAST, says={"POST /reserve": (HELD,)}, out="/reserve", status="running",
+        follows={**BACK, "go_on": "succeeded", "close": "closed", "acknowledge": "needs_person"},
+    ),
+    "beside an item's compensation": Way(
+        steps=beside(rows(FAILS, ALONE), BOOK) + LAST, out="/book", status="running",
+        says={"POST /charge": NO, "POST /release": NO, "POST /book": (HELD,)},
+        follows={**ITEM_ASKED, **ITEM_SAID, "stop": "stopped"},
+    ),
     "outputs": Way(
         steps=RESERVE, outputs='{ n: "${{ steps.reserve.note + 1 }}" }',
         follows={
@@ -188,6 +319,31 @@ WAYS: Mapping[str, Way] = {
     "undo_retrying": Way(
         steps=RESERVE + CHARGE, says={"POST /charge": NO, "POST /release": LATER}, status="compensating",
         follows={"pause": "paused", "stop": "stopped"},
+    ),
+    "undo_approval": Way(
+        steps=BY_LEADS + CHARGE, says={"POST /charge": NO}, status="compensating",
+        follows={"pause": "paused", "stop": "stopped"},
+    ),
+    "undoing_items": Way(
+        steps=rows(RESERVE) + CHARGE, says={"POST /charge": NO, "POST /release": (HELD,)}, out="/release",
+        status="compensating", follows={"pause": "paused", "stop": "stopped"},
+    ),
+    "beside_undoing": Way(
+        steps=RESERVE + BY_HAND.replace("id: reserve", "id: again") + CHARGE, out="/release", status="compensating",
+        says={"POST /charge": NO, "POST /release": (HELD,)}, follows={**UNDO, "done": "closed", "stands": "closed"},
+    ),
+    "beside_undoing in doubt": Way(
+        steps=RESERVE + ONCE.replace("id: reserve", "id: again") + CHARGE, out="/release", status="compensating",
+        says={"POST /charge": NO, "POST /post": LOST, "POST /release": (HELD,)},
+        follows={
+            **UNDO, "stop": "needs_person", "happened": "compensated", "did_not": "compensated", "done": "closed",
+            "stands": "closed",
+        },
+    ),
+    "then_run": Way(
+        steps=RESERVE + CHARGE, others={"after": PLAN}, says={"POST /charge": NO},
+        on_failure='{ do: compensate, then_run: after, with: { why: "${{ failure.summary | number }}" } }',
+        follows={**UNDO, "go_on": "compensated"},
     ),
     "cleaning": Way(
         steps=RESERVE + NAP + LAST, says={"POST /release": LATER}, status="compensating",
@@ -230,6 +386,10 @@ WAYS: Mapping[str, Way] = {
             "take_over": "closed", "acknowledge": "needs_person",
         },
     ),
+    "undo_failed of an item that had ended": Way(
+        steps=rows(RESERVE) + CHARGE, says={"POST /charge": NO, "POST /release": NO},
+        follows={**UNDO, "retry": "compensated ~", "done": "closed ~", "stands": "closed ~"},
+    ),
     "undo_by_hand": Way(
         steps=BY_HAND + CHARGE, says={"POST /charge": NO},
         follows={
@@ -246,6 +406,13 @@ WAYS: Mapping[str, Way] = {
         follows={
             "happened": "stopped", "did_not": "stopped", "take_over": "closed",
             "acknowledge": "needs_person",
+        },
+    ),
+    "doubt_stopping of a compensation": Way(
+        steps=ONCE + CHARGE, says={"POST /charge": NO, "POST /post": LOST}, before=("stop",),
+        follows={
+            "happened": "stopped", "did_not": "stopped", "done": "stopped", "stands": "stopped",
+            "take_over": "closed", "acknowledge": "needs_person",
         },
     ),
     "doubt_stopping again": Way(
