@@ -41,6 +41,7 @@ class Project:
         self._unreadable: list[Problem] = []
         self._settings_source: Source | None = None
         self._connections_source: Source | None = None
+        self._people_source: Source | None = None
         self._found: dict[str, tuple[Problem, ...]] = {}
         """What is wrong with each file around the flows, by its name."""
 
@@ -133,7 +134,7 @@ class Project:
         text = self._text(self.folder / PEOPLE)
         if text is None:
             return People()
-        people, _, self._found[PEOPLE] = load_people(text, PEOPLE)
+        people, self._people_source, self._found[PEOPLE] = load_people(text, PEOPLE)
         return people
 
     @cached_property
@@ -189,8 +190,16 @@ class Project:
         return [*found, *self._teller()]
 
     def _teller(self) -> Iterator[Problem]:
-        """What is wrong with the connection that `tell_by` names."""
+        """What is wrong with the connection that `tell_by` names, and with whoever `admin` names."""
         name, known, source = self.settings.tell_by, self.connections, self._settings_source
+        people = self._people_source
+        if not name and people is not None and any(one.mail for one in self.people.people.values()):
+            what = "nobody here gets mail: amends.yaml names no connection that sends it"
+            hint = "write tell_by: mail there, with a connection of connector: email"
+            yield people.problem("FL301", ("people",), what, hint, on="key", level="warning")
+        why = self.people.reachable(self.settings.admin) if self.settings.admin else ""
+        if why and source is not None:
+            yield source.problem("FL301", ("admin",), why)
         if not name or source is None or name in known.unreadable:
             return
         if name not in known.by_name:

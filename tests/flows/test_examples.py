@@ -117,6 +117,7 @@ def signed_up(stage: Stage) -> RunView:
 def test_a_signup_waits_for_a_yes_and_then_is_welcomed_and_paid(stage: Stage) -> None:
     run = signed_up(stage)
     assert (run.status, run.waiting_for, stage.subjects()) == ("waiting", "an approval by team:sales_leads", [])
+    assert len(stage.subjects("aya")) == len(stage.subjects("tom")) == 1
     assert stage.made("/") == ["POST /contacts", "POST /tasks"]
     with pytest.raises(NotPossible, match="you cannot decide this: it is asked of team:sales_leads"):
         stage.decide(run.run, "yes", "person:me")

@@ -438,3 +438,22 @@ def test_the_examples_fit_the_schema(path: Path) -> None:
 
 def test_the_installed_connectors_are_found() -> None:
     assert {"http", "email", "records", "quarantine"} <= set(installed().names())
+
+
+# --- whether anybody can be told --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ("project: x\n", "people.yaml:1:1 FL301 warning nobody here gets mail: amends.yaml names no connection that sends it"),
+        ("admin: person:zoe\n", 'amends.yaml:1:8 FL301 error there is no person "zoe" in people.yaml'),
+        ("admin: person:mute\n", "amends.yaml:1:8 FL301 error person:mute has no address (mail or chat)"),
+    ],
+)  # fmt: skip
+def test_a_project_that_reaches_nobody_is_told(tmp_path: Path, settings: str, expected: str) -> None:
+    (tmp_path / "amends.yaml").write_text(settings, encoding="utf-8")
+    people = "people:\n  tom: { name: Tom, mail: tom@acme.test }\n  mute: { name: Mute }\n"
+    (tmp_path / "people.yaml").write_text(people, encoding="utf-8")
+    found = Project.open(tmp_path, kinds=kinds()).problems()
+    assert expected in [f"{one.file}:{one.line}:{one.column} {one.code} {one.level} {one.what}" for one in found]
