@@ -274,13 +274,17 @@ def _yes(sheets: Sequence[Sheet], rows: Sequence[Row]) -> str:
     does = [sheet.does for sheet in sheets]
     if rows:
         each = dict.fromkeys(sheet.title or sheet.path for row in rows for sheet in row.sheets)
-        what = _(" and ").join(imperative(title) for title in list(each)[:_MANY])
+        what = _joined([imperative(title) for title in list(each)[:_MANY]])
         does.append(several("{what}, for {count} item", "{what}, for {count} items", len(rows), what=what))
     named, more = does[:_MANY], len(does) - _MANY
     if more > 0:
         named[-1:] = [_("{count} more", count=more + 1)]
-    text = _(" and ").join(filter(None, [", ".join(named[:-1]), named[-1]]))
+    text = _joined(named)
     return text[:1].upper() + text[1:]
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return _("{parts} and {last}", parts=", ".join(parts[:-1]), last=parts[-1]) if len(parts) > 1 else parts[-1]
 
 
 def _no(if_no: str, sheets: Iterable[Sheet], undone: Sequence[object]) -> str:
@@ -293,7 +297,7 @@ def _no(if_no: str, sheets: Iterable[Sheet], undone: Sequence[object]) -> str:
         "end": _("stop here"),
         "continue": _("go on without it"),
     }
-    return f"{does_not}; {then.get(if_no) or _('leave it as it is')}"
+    return _("{no}; {then}", no=does_not, then=then.get(if_no) or _("leave it as it is"))
 
 
 def _on_no(if_no: str, undone: Sequence[object]) -> str:
