@@ -268,9 +268,7 @@ def _whose(amends: Amends, token: str) -> str:
     """The person whose token it is. Raises NotPossible."""
     found = amends.store.ask(access.find(digest_of(token), amends.clock.now())) if token else None
     if found is None or found.kind != "token":
-        why = (
-            "this token opens nothing (any more)" if token else "deciding needs your own token (AMENDS_TOKEN)"
-        )
+        why = "this token opens nothing (any more)" if token else "deciding needs your own token (AMENDS_TOKEN)"
         raise NotPossible(f"{why}; `{words.PROGRAM} people token NAME` makes one")
     return found.person
 

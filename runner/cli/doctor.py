@@ -15,8 +15,10 @@ import typer
 from runner.app import Amends
 from runner.cli import FAILED, OK, page, place, watching
 from runner.cli.secrets import needed
+from runner.clock import MINUTE
 from runner.errors import AmendsError
 from runner.language.connections import Connection
+from runner.store import outbox
 from runner.store.lock import EngineLock
 from runner.store.sqlite import refuse_network
 from runner.telling import times, words
@@ -27,6 +29,8 @@ COMMANDS = place.verb()
 
 LEAST_ROOM = 100_000_000
 LIMIT = 3.0
+LATE, MOST = 10 * MINUTE, 5
+"""How old a message is that should be out by now, ms, and how many are named."""
 SIGNS: dict[str, words.Sign] = {"ok": "done", "note": "note", "bad": "failed"}
 
 
@@ -106,6 +110,16 @@ def _runs(amends: Amends) -> Said:
         yield "bad", f"nothing would ever wake {', '.join(lost)}; `amends runs watch` takes a run up"
 
 
+def _messages(amends: Amends) -> Said:
+    late = amends.store.ask(outbox.late(amends.clock.now() - LATE)) if amends.has_log else ()
+    for each in late[:MOST]:
+        yield "bad", f"run {each.run}: {each.person} could not be told by {each.channel}: {each.said}"
+    if len(late) > MOST:
+        yield "bad", f"and {len(late) - MOST} more"
+    if not late:
+        yield "ok", "none is stuck"
+
+
 def _engine(amends: Amends) -> Said:
     holder = EngineLock(amends.folder).holder()
     if holder is None:
@@ -180,6 +194,7 @@ async def _resolve(hosts: set[str]) -> set[str]:
 
 QUESTIONS: tuple[tuple[str, Question], ...] = (
     ("python", _python), ("folder", _folder), ("room", _room), ("database", _database), ("runs", _runs),
-    ("engine", _engine), ("zone", _zone), ("files", _files), ("secrets", _secrets), ("connections", _connections),
+    ("messages", _messages), ("engine", _engine), ("zone", _zone), ("files", _files), ("secrets", _secrets),
+    ("connections", _connections),
 )  # fmt: skip
 """What is asked, in this order."""

@@ -62,6 +62,7 @@ class Notifier:
         self._rings = asyncio.Event()
         self._sending = asyncio.Lock()
         self._stopping = asyncio.Event()
+        self._known: tuple[str, State, LogEnd] | None = None
         self._down_until: dict[str, int] = {}
 
     # -- when --
@@ -124,8 +125,15 @@ class Notifier:
 
     # -- one message --
 
+    async def _read(self, run: str) -> tuple[State, LogEnd]:
+        """Where a run stands, read apart from the engine's loop; of the last one only what is new since."""
+        known = self._known[1:] if self._known is not None and self._known[0] == run else None
+        state, end = await asyncio.to_thread(read_state, self._store, run, known)
+        self._known = (run, state, end)
+        return state, end
+
     async def _handle(self, row: Outgoing) -> None:
-        state, end = read_state(self._store, row.run)
+        state, end = await self._read(row.run)
         if row.kind == ESCALATE:
             await self._pass_on(row, state, end)
         elif not _matters(state, row, self._clock.now()):
@@ -142,7 +150,7 @@ class Notifier:
             await self._fail(row, "there is no such address any more")
             return
         with speaking(post.language(person)):
-            letter = self._letter(row, state)
+            letter = await asyncio.to_thread(self._letter, row, state)
         key = f"notice/{row.run}/{row.about}/{row.round}/{row.kind}/{row.person}"
         sent = await post.tell(row.channel, person, letter.subject, letter.text, key, link=letter.link)
         if sent.result == "applied":
@@ -239,7 +247,7 @@ class Notifier:
             try:
                 await self._store.report(row.run, event, end.seq, messages=(replace(row, status="sent"), *told))
             except SequenceConflict:
-                state, end = read_state(self._store, row.run)
+                state, end = await self._read(row.run)
                 continue
             self._wake(row.run)
             return

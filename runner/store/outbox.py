@@ -6,13 +6,13 @@ longer matters) are over. A row of the kind `escalate` is no message but the tim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, and_, case, func, insert, or_, select, update
 
 from runner.store.messages import Message, Outgoing
-from runner.store.tables import outbox
+from runner.store.tables import outbox, runs
 
 _KEY = ("run_id", "about", "round", "person", "channel", "kind")
 
@@ -39,6 +39,29 @@ def of_run(run: str) -> Callable[[Connection], Sequence[Outgoing]]:
     """For `SqlStore.ask`: everything that was to be told in a run, in the order it came."""
     asked = select(outbox).where(outbox.c.run_id == run).order_by(outbox.c.at, *(outbox.c[name] for name in _KEY))
     return lambda connection: [_outgoing(row) for row in connection.execute(asked)]
+
+
+def late(since: int) -> Callable[[Connection], Sequence[Outgoing]]:
+    """For `SqlStore.ask`: messages of open runs that could not be delivered, or not yet although they came before
+    `since`."""
+    is_late = and_(outbox.c.status == "due", outbox.c.tries > 0, outbox.c.at < since)
+    asked = (
+        select(outbox)
+        .join(runs, runs.c.run_id == outbox.c.run_id)
+        .where(runs.c.ended_at.is_(None), or_(outbox.c.status == "failed", is_late))
+        .order_by(outbox.c.at)
+    )
+    return lambda connection: [_outgoing(row) for row in connection.execute(asked)]
+
+
+def told_of(person: str) -> Callable[[Connection], Mapping[tuple[str, str], str]]:
+    """For `SqlStore.ask`: the hand-offs that this person was told of, (run, hand-off), and the kind of message."""
+    asked = select(outbox.c.run_id, outbox.c.about, outbox.c.kind).where(
+        outbox.c.person == person, outbox.c.kind.in_(("handed_off", "escalated", "told"))
+    )
+    # "told" comes first, so that it never takes the place of a message that asks.
+    asked = asked.order_by(case((outbox.c.kind == "told", 0), else_=1))
+    return lambda connection: {(run, about): kind for run, about, kind in connection.execute(asked)}
 
 
 def settle(outgoing: Outgoing, others: Sequence[Message] = ()) -> Callable[[Connection], None]:

@@ -199,6 +199,7 @@ outbox = _table(
     *_numbers("tries"),
     *_words("said"),
     _index("ix_outbox_due", "due", "status = 'due'"),
+    _index("ix_outbox_person", "person kind"),
 )
 
 codes = _table(

@@ -13,6 +13,7 @@ from runner.core.state import HandOff
 from runner.errors import NotFound, NotPossible
 from runner.language.fields import typed_value
 from runner.people.operations import Order
+from runner.store import outbox
 from runner.telling import sent, words
 from runner.telling.consequences import MAKES_GOOD, consequence, made_good
 from runner.telling.questions import asks, call_of, completed, label_of, to_give, what_was_sent
@@ -20,7 +21,7 @@ from runner.telling.story import Clock, Story
 from runner.tongue import _
 from runner.web.console import Console, console_of
 from runner.web.guard import Caller, Refused, SignedIn, form_of
-from runner.web.lists import effects, is_mine, notice, rows_of, standing
+from runner.web.lists import effects, mine_of, notice, rows_of, standing
 from runner.web.render import capital, go, page
 
 ROUTES = APIRouter()
@@ -34,7 +35,7 @@ def handoffs(request: Request, caller: SignedIn, everything: bool = False) -> Re
     """Open questions, oldest first; everybody's for those who may see them."""
     console = console_of(request)
     found = console.store.handoffs(open_only=not everything)
-    mine = [each for each in found if is_mine(console, caller, each.owner)]
+    mine = mine_of(console, caller, found)
     others = [each for each in found if each not in mine] if caller.sees else []
     return page(
         request, caller, "handoffs", mine=rows_of(console, mine), others=rows_of(console, others),
@@ -47,7 +48,7 @@ def show(request: Request, caller: SignedIn, run: str, handoff: str, said: str =
     """The packet: what was done, where it stopped and why, what stands, the rule, the choices."""
     console = console_of(request)
     story, asked = _asked(console, caller, run, handoff)
-    may_answer = _may_answer(console, caller, asked.owner)
+    may_answer = _may_answer(console, caller, run, handoff)
     if reveal and may_answer:
         story = console.story(run, reveal=True)
         asked = story.state.handoffs[handoff]
@@ -143,20 +144,22 @@ def _asked(console: Console, caller: Caller, run: str, handoff: str) -> tuple[St
     view = next((each for each in console.store.handoffs(run=run, open_only=False) if each.handoff == handoff), None)
     if view is None:
         raise NotFound(_("There is no such question."))
-    if not caller.sees and not is_mine(console, caller, view.owner):
+    was_told = (run, handoff) in console.store.ask(outbox.told_of(caller.person))
+    if not caller.sees and not was_told and not mine_of(console, caller, [view]):
         raise Refused(403, _("This is asked of somebody else."))
     story = console.story(run)
     return story, story.state.handoffs[handoff]
 
 
-def _may_answer(console: Console, caller: Caller, owner: str) -> bool:
-    return caller.operates or is_mine(console, caller, owner)
+def _may_answer(console: Console, caller: Caller, run: str, handoff: str) -> bool:
+    found = [each for each in console.store.handoffs(run=run, open_only=False) if each.handoff == handoff]
+    return caller.operates or bool(mine_of(console, caller, found))
 
 
 def _answering(console: Console, caller: Caller, run: str, handoff: str, choice: str = "") -> tuple[Story, HandOff]:
     """The same, for somebody who may answer it now. Raises NotPossible where it is answered already."""
     story, asked = _asked(console, caller, run, handoff)
-    if not _may_answer(console, caller, asked.owner):
+    if not _may_answer(console, caller, run, handoff):
         raise Refused(403, _("This is asked of {owner}; only they or an operator can answer.", owner=asked.owner))
     if asked not in story.state.open_handoffs or story.state.has_ended:
         said = _(words.answered(asked.choice)) or _("by the end of the run")

@@ -10,7 +10,7 @@ from runner.store.facts import RunFilter
 from runner.web import review
 from runner.web.console import console_of
 from runner.web.guard import Anyone, SignedIn
-from runner.web.lists import is_mine, rows_of
+from runner.web.lists import mine_of, rows_of
 from runner.web.render import STATIC, page
 
 ROUTES = APIRouter()
@@ -23,7 +23,7 @@ def home(request: Request, caller: SignedIn) -> Response:
     """What waits for me."""
     console = console_of(request)
     opened = console.store.handoffs()
-    mine = [each for each in opened if is_mine(console, caller, each.owner)]
+    mine = mine_of(console, caller, opened)
     runs = console.store.runs(RunFilter(limit=SHOWN)) if caller.sees else ()
     return page(
         request, caller, "home", decisions=review.waiting_for(console, caller), mine=rows_of(console, mine),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from runner.language.people import ME
+from runner.store import outbox
 from runner.store.facts import HandOffView
 from runner.telling import sent, words
 from runner.telling.questions import asks_about
@@ -33,6 +34,16 @@ def is_mine(console: Console, caller: Caller, owner: str) -> bool:
     if owner == ME:
         return caller.role == "admin"
     return caller.person.removeprefix("person:") in {one.id for one in console.people.resolve(owner)}
+
+
+def mine_of(console: Console, caller: Caller, found: Iterable[HandOffView]) -> list[HandOffView]:
+    """Those that the caller is asked: as their owner, as who stands in, or because silence was passed on to them."""
+    told = console.store.ask(outbox.told_of(caller.person))
+    return [
+        each
+        for each in found
+        if is_mine(console, caller, each.owner) or told.get((each.run, each.handoff), "told") != "told"
+    ]
 
 
 def rows_of(console: Console, found: Iterable[HandOffView]) -> Sequence[dict[str, object]]:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from runner.app import OwnDriver
+from runner.app import Amends, OwnDriver
 from runner.clock import HOUR, MINUTE
 from runner.contract import Json
 from runner.core import events as e
@@ -17,8 +17,10 @@ from runner.people.operations import Order
 from runner.store import notices, outbox
 from runner.store.lock import EngineLock
 from runner.store.messages import Outgoing
+from runner.web.console import Console
 from tests.people.office import PEOPLE, make_office
 from tests.support.smtp_service import SmtpScript, SmtpService
+from tests.web.ground import ADDRESS, PORT, Browser
 
 TOP = "title: Letters go out\nowner: team:ops\nmode: live\nrun_key: ${{ trigger.id }}\n"
 SEND = """\
@@ -324,3 +326,49 @@ async def test_personal_data_does_not_go_into_mailboxes(tmp_path: Path) -> None:
             await office.start("asking", text="Ada Lovelace")
             assert {each.subject for each in mail.mails} == {"承認のお願い：Send “•••”?", "請您核准：Send “•••”?"}
             assert "Lovelace" not in "".join(each.body() + each.body("html") for each in mail.mails)
+
+
+async def test_whoever_is_asked_can_open_the_page_and_answer(tmp_path: Path) -> None:
+    """Not the absent owner alone: who stands in, and whom silence was passed on to; nobody else."""
+    people = PEOPLE + "away: [{ who: tom, from: 2026-09-01, to: 2026-09-02, instead: bob }]\n"
+    async with SmtpService() as mail, at_work(tmp_path / "it", mail, people=people) as office:
+        run = await office.start("handing")
+        assert [name for name, _ in office.told()] == ["bob"]
+        amends = Amends(office.driver._project)
+        console = Console(amends, office.driver, public_url=ADDRESS, port=PORT)
+        page = f"/handoffs/{run}/h1"
+        bob = await Browser(console).sign_in("person:bob")
+        assert (page in (await bob.get("/")).text, (await bob.get(f"{page}/go_on")).status_code) == (True, 200)
+        lin = await Browser(console).sign_in("person:lin")
+        assert (await lin.get(page)).status_code == 403
+        await office.turn(run, 4 * HOUR)
+        assert [name for name, _ in office.told()] == ["lin"]
+        assert (page in (await lin.get("/")).text, (await lin.get(f"{page}/go_on")).status_code) == (True, 200)
+        aya = await Browser(console).sign_in("person:aya")
+        assert (await aya.get(page)).status_code == 403
+        assert (await lin.press(f"{page}/go_on", reason="I looked")).status_code == 303
+        amends.close()
+
+
+async def test_who_is_told_may_look_and_not_answer(tmp_path: Path) -> None:
+    async with SmtpService() as mail, at_work(tmp_path / "it", mail) as office:
+        run = await office.start("stuck")
+        amends = Amends(office.driver._project)
+        aya = await Browser(Console(amends, office.driver, public_url=ADDRESS, port=PORT)).sign_in("person:aya")
+        page = f"/handoffs/{run}/h1"
+        assert (await aya.get(page)).status_code == 200
+        assert (await aya.get(f"{page}/done")).status_code == 403
+        assert page not in (await aya.get("/")).text
+        amends.close()
+
+
+async def test_what_is_stuck_is_told_by_the_doctor(tmp_path: Path) -> None:
+    script = SmtpScript(replies={"tom@acme.test": "550 5.1.1 nobody here"})
+    async with SmtpService(script) as mail, at_work(tmp_path / "it", mail) as office:
+        run = await office.start("handing")
+        mail.tell(SmtpScript(at_connect=["drop"] * 9))
+        other = await office.start("asking", text="Hello")
+        stuck = office.driver.store.ask(outbox.late(AT - 1))
+        assert [(one.run, one.person, one.status) for one in stuck] == [(run, "person:tom", "failed")]
+        late = office.driver.store.ask(outbox.late(AT + 1))
+        assert {one.run for one in late} == {run, other}

@@ -23,5 +23,6 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("run_id", "about", "round", "person", "channel", "kind", name="pk_outbox"),
         sqlite_with_rowid=False,
     )
+    op.create_index("ix_outbox_person", "outbox", ["person", "kind"])
     is_due = sa.text("status = 'due'")
     op.create_index("ix_outbox_due", "outbox", ["due"], sqlite_where=is_due, postgresql_where=is_due)
