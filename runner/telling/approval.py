@@ -19,7 +19,7 @@ from runner.telling.consequences import WILL_BE, made_good
 from runner.telling.odd import mixed_words, visible
 from runner.telling.sent import place
 from runner.telling.story import Story
-from runner.telling.words import sentence
+from runner.telling.words import capital, sentence
 from runner.tongue import _, several
 
 LONGEST_LABEL = 60
@@ -279,8 +279,7 @@ def _yes(sheets: Sequence[Sheet], rows: Sequence[Row]) -> str:
     named, more = does[:_MANY], len(does) - _MANY
     if more > 0:
         named[-1:] = [_("{count} more", count=more + 1)]
-    text = _joined(named)
-    return text[:1].upper() + text[1:]
+    return capital(_joined(named))
 
 
 def _joined(parts: Sequence[str]) -> str:

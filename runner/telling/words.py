@@ -137,6 +137,11 @@ def sentence(text: str) -> str:
     return line if not line or line.endswith((".", "!", "?", "…", "。")) else f"{line}."
 
 
+def capital(text: str) -> str:
+    """With a capital letter at its beginning, for the label of a button; an address stays as it is."""
+    return text if "@" in text.partition(" ")[0] else text[:1].upper() + text[1:]
+
+
 def bare(text: str) -> str:
     """A sentence without its full stop, to be put inside another one."""
     return plain(text).removesuffix(".").removesuffix("。")

@@ -22,7 +22,7 @@ from runner.tongue import _
 from runner.web.console import Console, console_of
 from runner.web.guard import Caller, Refused, SignedIn, form_of
 from runner.web.lists import effects, mine_of, notice, rows_of, standing
-from runner.web.render import capital, go, page
+from runner.web.render import go, page
 
 ROUTES = APIRouter()
 NEEDS_WORDS = ("skip", "done", "stands")
@@ -68,13 +68,17 @@ def show(request: Request, caller: SignedIn, run: str, handoff: str, said: str =
 
 def question(story: Story, asked: HandOff) -> str:
     """What is asked: in the author's words where the flow itself hands over."""
-    return capital(words.plain(asked.say) if asked.kind == "step" and asked.say else _(asks(story, asked)))
+    return words.capital(words.plain(asked.say) if asked.kind == "step" and asked.say else _(asks(story, asked)))
 
 
 def choices(story: Story, handoff: HandOff) -> Sequence[dict[str, str]]:
     """The answers, each with what it will do."""
     return [
-        {"name": name, "label": capital(_(label_of(story, handoff, name))), "does": consequence(story, name, handoff)}
+        {
+            "name": name,
+            "label": words.capital(_(label_of(story, handoff, name))),
+            "does": consequence(story, name, handoff),
+        }
         for name in handoff.choices
     ]
 
@@ -118,7 +122,7 @@ async def answer(request: Request, caller: SignedIn, run: str, handoff: str, cho
 def _form(
     request: Request, caller: Caller, story: Story, asked: HandOff, choice: str, given: Mapping[str, str], text: str
 ) -> Response:
-    label = capital(_(label_of(story, asked, choice)))
+    label = words.capital(_(label_of(story, asked, choice)))
     call = call_of(story, asked)[1]
     action = story.bundle.actions.get(call.action) if call is not None else None
     return page(

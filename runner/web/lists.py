@@ -14,7 +14,7 @@ from runner.telling.story import Story, became, status_line
 from runner.tongue import _, marked
 from runner.web.console import Console
 from runner.web.guard import Caller
-from runner.web.render import capital, who
+from runner.web.render import who
 
 DONE = {
     "seen": marked("It is noted that you are looking at it."),
@@ -68,7 +68,7 @@ def _seen(console: Console, each: HandOffView) -> tuple[HandOffView, bool]:
 def question_of(each: HandOffView) -> str:
     """What a hand-off asks."""
     about = _("step {step}", step=each.step) if each.step else _("the run")
-    return capital(_(asks_about(each.kind, about)))
+    return words.capital(_(asks_about(each.kind, about)))
 
 
 def why_of(each: HandOffView) -> str:

@@ -35,7 +35,7 @@ def page(request: Request, caller: Caller, name: str, /, *, code: int = 200, **v
     text = _JINJA.get_template(f"{name}.html").render(
         caller=caller, csrf=csrf, at=console.prefix, language=spoken(), path=request.url.path,
         project=console.project.settings.project, when=lambda at: point(at, console.zone),
-        iso=lambda at: iso(at, console.zone), who=lambda person: who(console, person), capital=capital,
+        iso=lambda at: iso(at, console.zone), who=lambda person: who(console, person), capital=words.capital,
         plain=words.plain, **values,
     )  # fmt: skip
     answer = HTMLResponse(text, code)
@@ -57,11 +57,6 @@ def who(console: Console, name: str) -> str:
         found = name_of(console, f"person:{people.posts.get(key, key)}")
         return _("{name}", name=found) if people.posts.get(key, key) in people.people else found  # politely
     return _("team {name}", name=key) if kind == "team" else words.plain(name)
-
-
-def capital(text: str) -> str:
-    """With a capital letter at its beginning: the label of a button."""
-    return text[:1].upper() + text[1:]
 
 
 def go(request: Request, path: str) -> Response:

@@ -21,7 +21,7 @@ from runner.web.console import Console, console_of
 from runner.web.guard import Operates, Sees, form_of
 from runner.web.lists import effects, label, notice, rows_of, standing
 from runner.web.picture import picture
-from runner.web.render import capital, go, page
+from runner.web.render import go, page
 
 ROUTES = APIRouter()
 PAGE = 50
@@ -71,7 +71,7 @@ def why(view: RunView) -> str:
 def orders(story: Story) -> Sequence[dict[str, object]]:
     """The buttons: each order that is possible, with what it will do."""
     return [
-        {"name": name, "label": capital(_(words.offered(name))), "does": consequence(story, name),
+        {"name": name, "label": words.capital(_(words.offered(name))), "does": consequence(story, name),
          "at_once": name in AT_ONCE}
         for name in further(story)
     ]  # fmt: skip
@@ -99,7 +99,7 @@ def ask(request: Request, caller: Operates, run: str, name: str) -> Response:
     story = console_of(request).story(run)
     refuse_unfit(story, name)
     return page(
-        request, caller, "order", story=story, view=story.view, name=name, label=capital(_(words.offered(name))),
+        request, caller, "order", story=story, view=story.view, name=name, label=words.capital(_(words.offered(name))),
         does=consequence(story, name), good=made_good(story) if name in MAKES_GOOD else (),
     )  # fmt: skip
 

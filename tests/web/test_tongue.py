@@ -61,7 +61,7 @@ def spoken_in(module: str) -> set[str]:
     """Every sentence that is handed to `_`, `marked` or `several` as it stands, also inside an f-string."""
     calls = (one for one in ast.walk(ast.parse(module)) if isinstance(one, ast.Call) and one.args)
     named = (one.args[0] for one in calls if isinstance(one.func, ast.Name) and one.func.id in KEYWORDS)
-    return {one.value for one in named if isinstance(one, ast.Constant) and one.value}
+    return {one.value for one in named if isinstance(one, ast.Constant) and isinstance(one.value, str) and one.value}
 
 
 def test_no_sentence_is_hidden_from_the_catalogues() -> None:
