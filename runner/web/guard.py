@@ -124,6 +124,12 @@ ApiApproves = Annotated[Caller, Depends(Guard("token that approves", "approves",
 ApiStarts = Annotated[Caller, Depends(Guard("token that starts", "starts", by_token=True))]
 
 
+def greet(request: Request) -> None:
+    """Speaks the language of whoever has come, where no route of ours has asked who it is."""
+    console = console_of(request)
+    speak(_language(console, request, _by_cookie(console, request).person))
+
+
 def _by_cookie(console: Console, request: Request) -> Caller:
     session = request.cookies.get(SESSION, "")
     caller = _caller(console, session, "session") if session else Caller()

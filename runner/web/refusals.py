@@ -21,9 +21,10 @@ from runner.errors import (
     RunKeyConflict,
     StoreUnwritable,
 )
+from runner.recorded import retold
 from runner.telling.words import sentence
 from runner.tongue import _
-from runner.web.guard import Caller, Refused, SignInFirst
+from runner.web.guard import Caller, Refused, SignInFirst, greet
 from runner.web.render import go, page
 
 API = "/api/"
@@ -48,7 +49,7 @@ async def _known(request: Request, error: Exception) -> Response:
         return _sign_in_first(request, error)
     status = error.status if isinstance(error, Refused) else next((s for k, s in STATUS if isinstance(error, k)), 500)
     more = {"fields": error.problems} if isinstance(error, InputsInvalid) else {}
-    return _told(request, status, sentence(str(error)), **more)
+    return _told(request, status, sentence(retold(str(error))), **more)
 
 
 def _sign_in_first(request: Request, error: SignInFirst) -> Response:
@@ -62,6 +63,7 @@ def _sign_in_first(request: Request, error: SignInFirst) -> Response:
 
 
 async def _of_http(request: Request, error: Exception) -> Response:
+    greet(request)
     status = error.status_code if isinstance(error, HTTPException) else 500
     said = {404: _("There is no such page."), 405: _("This page does not take that.")}
     return _told(request, status, said.get(status, _("This page cannot be shown.")))
