@@ -50,10 +50,13 @@ def day(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d}" if spoken() == "en" else str(_locales().day(moment, spoken()))
 
 
-def point(at: int, zone: str) -> str:
-    """A time (ms since the epoch) as people read it, in their zone with its offset: 2026-09-01 09:00 +09:00."""
+def point(at: int, zone: str, *, exact: bool = False) -> str:
+    """A time (ms since the epoch) as people read it, in their zone with its offset: 2026-09-01 09:00 +09:00.
+
+    To the minute, or `exact` to the second.
+    """
     written = iso(at, zone)
-    return f"{day(datetime.fromisoformat(written))} {written[11:16]} {written[-6:]}"
+    return f"{day(datetime.fromisoformat(written))} {written[11 : 19 if exact else 16]} {written[-6:]}"
 
 
 def length(amount: int, unit: str, english: str) -> str:

@@ -37,6 +37,7 @@ FLOORS = {
     "runner.telling": 5,
     "runner.tongue": 0,
     "runner.locales": 0,
+    "runner.recorded": 0,
     "runner.app": 5,
     "runner.backfill": 5,
     "runner.cli": 6,

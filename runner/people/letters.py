@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from runner.core.state import State
 from runner.people.post import QUOTE
+from runner.recorded import retold
 from runner.store.messages import ASKS, Outgoing
 from runner.tongue import _, marked, point
 
@@ -97,7 +98,7 @@ def _of_handoff(matter: Matter, it: Outgoing) -> Letter:
     return _letter(
         _("A run needs a person: {title}", title=matter.title),
         _(_HANDED[it.kind], owner=matter.name(asked.owner)),
-        "" if is_of_flow else matter.quoted(asked.summary),
+        "" if is_of_flow else matter.quoted(retold(asked.summary)),
         matter.quoted(asked.say) if asked.say else "",
         _("The page says what was done, what stands, and what can be done now.")
         + ("" if it.kind == "told" else " " + _("Say there that you are looking at it: silence is passed on.")),
@@ -119,7 +120,7 @@ def _of_run(matter: Matter, it: Outgoing) -> Letter:
     return _letter(
         _("A run has failed: {title}", title=matter.title),
         _(_ENDED.get(state.status, _ENDED["failed"])),
-        matter.quoted(failure.summary) if failure is not None else "",
+        matter.quoted(retold(failure.summary)) if failure is not None else "",
         _("You are told because the flow says so; nothing is asked of you."),
         link=f"{matter.address}/runs/{it.run}",
     )

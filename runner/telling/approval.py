@@ -15,6 +15,7 @@ from runner.core.state import Gate
 from runner.language.flow import Step
 from runner.language.values import as_text, count, is_money, kind_of
 from runner.people.approvals import Preview, items_of
+from runner.recorded import retold
 from runner.telling.consequences import WILL_BE, made_good
 from runner.telling.odd import mixed_words, visible
 from runner.telling.sent import place
@@ -90,7 +91,7 @@ def history(
         elif isinstance(event, e.ApprovalDecided) and event.approval == name and event.round < number:
             before |= {path: one["input"] for path, one in event.edited.items()}
         elif isinstance(event, e.ApprovalLapsed) and event.approval == name and event.round < number:
-            lapsed = sentence(event.why)
+            lapsed = sentence(retold(event.why))
     return asked, before, lapsed
 
 
@@ -151,8 +152,9 @@ def _later(step: Step, action: Action) -> str:
     """What becomes of it when the run fails after it."""
     undo = step.compensate
     if undo is None or undo.word == "none":
-        return visible(action.cannot_undo) or _("This cannot be taken back.")
-    what = _(WILL_BE[undo.word]) + (f" ({undo.action})" if undo.action else "")
+        return visible(retold(action.cannot_undo)) or _("This cannot be taken back.")
+    what = _(WILL_BE[undo.word])
+    what = _("{what} ({by})", what=what, by=undo.action) if undo.action else what
     return _("If the run fails later, this {what}.", what=what)
 
 
@@ -253,12 +255,12 @@ def _does(action: Action, name: str, given: Mapping[str, Json], to: Sequence[str
         return _("send this mail to {who}", who=whom) if len(to) == 1 else _("send {count} mails", count=len(to))
     amounts = ", ".join(dict.fromkeys(_amounts(given)))
     what = imperative(action.title) or visible(name)
-    return f"{what} ({amounts})" if amounts else what
+    return _("{what} ({by})", what=what, by=amounts) if amounts else what
 
 
 def imperative(title: str) -> str:
     """The title of an action as an order: `Takes a payment` is `take a payment`. Of other languages as it is."""
-    text = visible(re.split(r"[.;]", title, maxsplit=1)[0]).strip()
+    text = visible(retold(re.split(r"[.;]", title, maxsplit=1)[0])).strip()
     first, space, rest = text.partition(" ")
     if not re.fullmatch(r"[A-Z][a-z]+s", first) or first.endswith("ss"):
         return text[:LONGEST_LABEL]
@@ -279,7 +281,7 @@ def _yes(sheets: Sequence[Sheet], rows: Sequence[Row]) -> str:
     named, more = does[:_MANY], len(does) - _MANY
     if more > 0:
         named[-1:] = [_("{count} more", count=more + 1)]
-    return capital(_joined(named))
+    return _("{deed}", deed=capital(_joined(named)))
 
 
 def _joined(parts: Sequence[str]) -> str:

@@ -71,9 +71,12 @@ def made_good(story: Story) -> list[tuple[str, str]]:
             continue
         known = story.receiver(effect.path, effect.part) or words.shown_id(effect.external_id)
         by = step.compensate.action or step.compensate.target
-        what = _(WILL_BE[step.compensate.word]) + (f" ({by})" if by else "")
+        what = _(WILL_BE[step.compensate.word])
         place = story.place(effect.path)
-        found.append((f"{place} ({known})" if known else place, what))
+        found.append((
+            _("{what} ({by})", what=place, by=known) if known else place,
+            _("{what} ({by})", what=what, by=by) if by else what,
+        ))  # fmt: skip
     for alike in story.folded:
         step = story.bundle.find(alike.path)
         if alike.disposition in ("pending", "stands") and step is not None and step.compensate is not None:

@@ -16,16 +16,18 @@ from runner.core.paths import is_in
 from runner.core.state import Held
 from runner.core.status import waits_for
 from runner.language.bundle import Bundle
+from runner.recorded import retold
 from runner.store.abridged import WHOLE, Abridged
 from runner.store.facts import LogRow
 from runner.telling import sent
 from runner.telling.scopes import Scopes
-from runner.telling.sentences import BUSY, ENDS, NOT_MADE_GOOD, NOTHING, SAID
+from runner.telling.sentences import BUSY, ENDS, FOLLOWS, GOES_ON, LOOKED, NOT_MADE_GOOD, NOTHING, SAID, STEP_FAILED
 from runner.telling.tree import Line, Tree
 from runner.telling.words import MADE_GOOD, Sign, answered, bare, plain, sentence, shown_id
+from runner.tongue import _, marked
 
 Call = tuple[str, str, int]
-AGAIN = "Tried again."
+AGAIN = marked("Tried again.")
 NAMED = 4
 """How many steps of branches that are not taken are named."""
 LOOKS = ("lookup", "find", "undo_lookup")
@@ -36,15 +38,15 @@ def action_title(actions: Mapping[str, Action], name: str) -> str:
     """What an action does, in a few words: the beginning of its title, or its name where it has none."""
     action = actions.get(name)
     found = _FIRST.match(plain(action.title)) if action is not None else None
-    return found[1] if found else name
+    return retold(found[1]) if found else name
 
 
 def _because(reason: str) -> str:
     return f" {sentence(reason)}" if reason else ""
 
 
-def _known(external_id: str, form: str = ", {}") -> str:
-    return form.format(shown_id(external_id)) if external_id else ""
+def _known(external_id: str) -> str:
+    return _(", {id}", id=shown_id(external_id)) if external_id else ""
 
 
 class Teller:
@@ -81,14 +83,16 @@ class Teller:
         """One more row."""
         self._seq = row.seq
         if row.event is None:
-            self.tree.add(self._line(row.at, "note", row.step, f"The content of this entry ({row.type}) was erased."))
+            text = _("The content of this entry ({type}) was erased.", type=row.type)
+            self.tree.add(self._line(row.at, "note", row.step, text))
             return
         if isinstance(row.event, e.CallEvent):
             self.asking.pop(row.event.call, None)
         if said := SAID.get(type(row.event)):
-            words = {each.name: plain(getattr(row.event, each.name)) for each in fields(row.event)}
-            words |= {"because": _because(words.get("reason", "")), "known": _known(row.event.external_id, " ({})")}
-            self.say(row.event, said[0], sentence(said[1].format_map(words)))
+            words = {each.name: retold(plain(getattr(row.event, each.name))) for each in fields(row.event)}
+            known = _(" ({id})", id=shown_id(row.event.external_id)) if row.event.external_id else ""
+            words |= {"because": _because(words.get("reason", "")), "known": known}
+            self.say(row.event, said[0], sentence(_(said[1], **words)))
         elif told := _TOLD.get(type(row.event)):
             told(self, row.event)
 
@@ -141,17 +145,19 @@ class Teller:
         """The call of an event in words; a part of several is numbered."""
         intent = self._intents.get(event.call)
         if intent is None:
-            return "The call"
-        title = "Looking it up" if event.purpose in LOOKS else action_title(self.bundle.actions, intent.action)
+            return _("The call")
+        title = _("Looking it up") if event.purpose in LOOKS else action_title(self.bundle.actions, intent.action)
         action, given = self.bundle.actions.get(intent.action), self._given.get((event.step, event.purpose), {})
         if action is not None and action.own and given.get("collection"):
-            title = f"{title} ({sent.value(given['collection'])})"
-        to = f" to {sent.receiver(action, given, event.part)}" if intent.parts > 1 and given else ""
-        return f"{title}{to} ({event.part + 1} of {intent.parts})" if intent.parts > 1 else title
+            title = _("{what} ({by})", what=title, by=sent.value(given["collection"]))
+        if intent.parts <= 1:
+            return title
+        title = _("{call} to {who}", call=title, who=sent.receiver(action, given, event.part)) if given else title
+        return _("{call} ({number} of {count})", call=title, number=event.part + 1, count=intent.parts)
 
     def _made_good(self, event: e.CallEvent) -> str:
         intent = self._intents.get(event.call)
-        return MADE_GOOD.get(intent.word if intent else "", "made good")
+        return _(MADE_GOOD.get(intent.word if intent else "", "made good"))
 
     # -- calls --
 
@@ -166,17 +172,17 @@ class Teller:
         self._tries[event.call] = self._tries.get(event.call, 0) + 1
         place = self._trouble.get(event.call)
         if place is not None:
-            self._change(place, text=f"{self.tree[place].text} {AGAIN}", until=None, then="")
+            self._change(place, text=f"{self.tree[place].text} {_(AGAIN)}", until=None, then="")
         elif event.purpose not in LOOKS:
-            line = self._line(event.at, "wait", event.step, f"{self.about(event)} …")
+            line = self._line(event.at, "wait", event.step, _("{call} …", call=self.about(event)))
             self.asking[event.call] = replace(line, within=self.tree.around(event.step), is_asking=True)
 
     def troubled(self, event: e.CallRefused | e.CallNotSent | e.CallUnknown) -> None:
         """An attempt brought nothing: one line for all of them in a row."""
         tries = self._tries.get(event.call, 1)
-        word = BUSY.get(event.reason) or NOTHING[type(event).__name__]
-        often = f"{tries} tries, the last: " if tries > 1 else ""
-        text = f"{self.about(event)}: {often}{word}.{_because(event.summary)}"
+        word = _(BUSY.get(event.reason) or NOTHING[type(event).__name__])
+        form = marked("{call}: {count} tries, the last: {what}.") if tries > 1 else marked("{call}: {what}.")
+        text = _(form, call=self.about(event), count=tries, what=word) + _because(retold(event.summary))
         sign: Sign = "unknown" if isinstance(event, e.CallUnknown) and event.purpose in ("do", "undo") else "wait"
         if isinstance(event, e.CallUnknown) and event.purpose == "do":
             self._in_doubt.add(event.call)
@@ -191,16 +197,17 @@ class Teller:
         tries = self._tries.pop(event.call, 1)
         if event.call not in self._intents or event.purpose in LOOKS:
             return
-        again = f", at try {tries}" if tries > 1 else ""
+        again = _(", at try {count}", count=tries) if tries > 1 else ""
         about, known = self.about(event), _known(event.external_id)
         if event.purpose == "undo":
-            self.say(event, "good", f"{self._made_good(event).capitalize()}: {about}{known}{again}.")
+            done = self._made_good(event).capitalize()
+            self.say(event, "good", _("{done}: {call}{known}{again}.", done=done, call=about, known=known, again=again))
         elif event.purpose == "read":
-            what = "nothing was found" if event.output.get("found") is False else "read"
-            self.say(event, "done", f"{about}: {what}{again}.")
+            what = _("nothing was found") if event.output.get("found") is False else _("read")
+            self.say(event, "done", _("{call}: {what}{again}.", call=about, what=what, again=again))
         else:
             self._has_effects = True
-            self.say(event, "done", f"{about}: done{again}{known}.")
+            self.say(event, "done", _("{call}: done{again}{known}.", call=about, again=again, known=known))
 
     def settled(self, event: e.CallSettled) -> None:
         self._trouble.pop(event.call, None)
@@ -208,28 +215,30 @@ class Teller:
         self._in_doubt.discard(event.call)
         happened = event.result == "applied"
         self._has_effects = self._has_effects or (happened and event.purpose == "do")
-        how = {"lookup": "by our reference", "find": "by its fields", "evidence": "from a late answer"}.get(event.by)
-        if how is None:  # a person's answer is told as an answer
+        if event.by not in LOOKED:  # a person's answer is told as an answer
             return
-        known = _known(event.external_id)
+        how, known = _(LOOKED[event.by]), _known(event.external_id)
         if not happened:
-            self.say(event, "wait", f"Looked up {how}: it did not happen.")
+            self.say(event, "wait", _("Looked up {how}: it did not happen.", how=how))
         elif event.purpose == "undo":
-            self.say(event, "good", f"Looked up {how}: it is {self._made_good(event)}{known}.")
+            done = self._made_good(event)
+            self.say(event, "good", _("Looked up {how}: it is {done}{known}.", how=how, done=done, known=known))
         else:
-            maybe = " (perhaps not ours)" if event.adopted else ""
-            self.say(event, "done", f"Looked up {how}: it did happen{known}{maybe}.")
+            maybe = _(" (perhaps not ours)") if event.adopted else ""
+            self.say(
+                event, "done", _("Looked up {how}: it did happen{known}{maybe}.", how=how, known=known, maybe=maybe)
+            )
 
     # -- steps --
 
     def failed(self, event: e.StepFailed) -> None:
-        goes_on = " The flow goes on." if event.goes_on else ""
+        goes_on = f" {_(GOES_ON)}" if event.goes_on else ""
         sign: Sign = "note" if event.goes_on else "failed"
         place = self._trouble_above(event.step)
         if place is not None:
             self._change(place, sign=sign, text=f"{self.tree[place].text}{goes_on}", until=None, then="")
         else:
-            self.say(event, sign, f"{sentence(f'Failed: {event.summary}')}{goes_on}")
+            self.say(event, sign, sentence(_("Failed: {why}", why=retold(event.summary))) + goes_on)
         if not event.goes_on:
             self.scopes.failed(event.step, event.summary)
 
@@ -238,24 +247,29 @@ class Teller:
             self._left_out = []
         if event.why == "when":  # a person's answer is told as an answer
             is_choose = self.bundle.step(event.step).verb == "choose"
-            self.say(event, "note", f"Left out: {'no condition said yes' if is_choose else 'its condition said no'}.")
+            self.say(
+                event,
+                "note",
+                _("Left out: no condition said yes.") if is_choose else _("Left out: its condition said no."),
+            )
         elif self._left_out:
             self._left_out.append(event.step.rpartition("/")[2])
             chosen, *steps = self._left_out
-            rest = f" and {len(steps) - NAMED} more" if len(steps) > NAMED else ""
-            self._change(self._left_out_at, text=f"{chosen} Left out: {', '.join(steps[:NAMED])}{rest}.")
+            rest = _(" and {count} more", count=len(steps) - NAMED) if len(steps) > NAMED else ""
+            text = _("Left out: {steps}{rest}.", steps=", ".join(steps[:NAMED]), rest=rest)
+            self._change(self._left_out_at, text=f"{chosen} {text}")
 
     def chosen(self, event: e.BranchChosen) -> None:
         """The branch that is taken, in the words of its condition; the steps of the others follow on the same line."""
         when = self.bundle.step(event.step).branches[event.branch].when
-        words = plain(when).removeprefix("${{").removesuffix("}}").strip() if when else "otherwise"
-        self._left_out = [f"Chosen: {words}."]
+        words = plain(when).removeprefix("${{").removesuffix("}}").strip() if when else _("otherwise")
+        self._left_out = [_("Chosen: {condition}.", condition=words)]
         self._left_out_at = self.say(event, "note", self._left_out[0])
 
     def scope_started(self, event: e.ScopeStarted) -> None:
         if event.kind == "parallel":
             names = ", ".join(branch.name for branch in self.bundle.step(event.step).branches)
-            self.say(event, "note", f"At once: {names}.")
+            self.say(event, "note", _("At once: {names}.", names=names))
         else:
             self.scopes.started(event, self._seq)
 
@@ -267,22 +281,23 @@ class Teller:
 
     def item_resumed(self, event: e.ItemResumed) -> None:
         self.scopes.taken_up(event.step)
-        self.say(event, "person", f"{plain(event.by)} has it done anew.{_because(event.reason)}")
+        self.say(event, "person", _("{by} has it done anew.", by=plain(event.by)) + _because(event.reason))
 
     def item_accepted(self, event: e.ItemAccepted) -> None:
         self.scopes.accepted(event.step, self._seq)
-        text = f"{plain(event.by)} leaves it set aside.{_because(event.reason)}"
+        text = _("{by} leaves it set aside.", by=plain(event.by)) + _because(event.reason)
         self.tree.add(self._line(event.at, "person", event.step, text))
 
     def drafted(self, event: e.DraftRecorded) -> None:
         emitted = event.action.startswith("emit ")
-        what = f"The event {event.action[5:]}" if emitted else action_title(self.bundle.actions, event.action)
-        place = self.say(event, "note", f"{what}: written down.")
+        title = action_title(self.bundle.actions, event.action)
+        what = _("The event {event}", event=event.action[5:]) if emitted else title
+        place = self.say(event, "note", _("{what}: written down.", what=what))
         self._change(place, details=sent.fields(event.input))
 
     def timer_set(self, event: e.TimerSet) -> None:
         if not event.purpose:
-            self._waits[event.step] = self.say(event, "wait", "Waits.")
+            self._waits[event.step] = self.say(event, "wait", _("Waits."))
             self._change(self._waits[event.step], until=event.due, then="goes on")
         elif (place := self._trouble.get((event.step, event.purpose, event.part))) is not None:
             self._change(place, until=event.due, then="is looked up" if event.timer == "lookup" else "is tried again")
@@ -292,60 +307,67 @@ class Teller:
             place = self._waits.pop(event.step)
             if event.timer == "late":
                 self._late[event.step] = place
-                text = sentence(f"{self.bundle.step(event.step).event} did not come in time")
+                text = _("{event} did not come in time.", event=self.bundle.step(event.step).event)
                 self._change(place, at=event.at, sign="note", text=text, until=None, then="")
             else:
-                self._change(place, at=event.at, sign="done", text="The wait is over.", until=None, then="")
+                self._change(place, at=event.at, sign="done", text=_("The wait is over."), until=None, then="")
         elif event.purpose and (trouble := self._trouble.get((event.step, event.purpose, event.part))) is not None:
             self._change(trouble, until=None, then="")
 
     def awaited(self, event: e.EventAwaited) -> None:
-        which = f" ({sent.pairs(event.match)})" if event.match else ""
-        self._waits[event.step] = self.say(event, "wait", f"Waits for {plain(event.event)}{which}.")
+        which = _(" ({fields})", fields=sent.pairs(event.match)) if event.match else ""
+        text = _("Waits for {event}{which}.", event=plain(event.event), which=which)
+        self._waits[event.step] = self.say(event, "wait", text)
         if event.due:
             self._change(self._waits[event.step], until=event.due, then="is late")
 
     def received(self, event: e.EventReceived) -> None:
         which = f": {sent.pairs(event.data)}" if event.data else ""
-        text = sentence(f"{plain(event.event)} has come{which}")
+        text = sentence(_("{event} has come{which}", event=plain(event.event), which=which))
         place = self._waits.pop(event.step, None) or self.say(event, "done", text)
         self._change(place, at=event.at, sign="done", text=text, until=None, then="")
 
     def asked(self, event: e.ApprovalRequested) -> None:
-        of = f" {event.needs} of" if event.needs > 1 else ""
-        question = plain(event.shown.get("question", ""))
-        text = sentence(f"Asks{of} {' or '.join(map(plain, event.by))}: {question}")
+        form = marked("Asks {count} of {who}: {question}") if event.needs > 1 else marked("Asks {who}: {question}")
+        who, question = _(" or ").join(map(plain, event.by)), plain(event.shown.get("question", ""))
+        text = sentence(_(form, count=event.needs, who=who, question=question))
         self._approvals[event.approval] = self.say(event, "person", text)
         self._change(self._approvals[event.approval], until=event.due, then="is a no without an answer")
 
     def decided(self, event: e.ApprovalDecided) -> None:
         if (number := self._approvals.get(event.approval)) is not None:
             self._change(number, until=None, then="")
-        self.say(event, "person", f"{plain(event.by)} says {event.answer}.{_because(event.comment)}")
+        form = marked("{by} says yes.") if event.answer == "yes" else marked("{by} says no.")
+        self.say(event, "person", _(form, by=plain(event.by)) + _because(event.comment))
 
     def lapsed(self, event: e.ApprovalLapsed) -> None:
         self._approvals.pop(event.approval, None)
-        self.say(event, "note", sentence(f"The yes is not good any more: {plain(event.why)}"))
+        self.say(event, "note", sentence(_("The yes is not good any more: {why}", why=retold(plain(event.why)))))
 
     def emitted(self, event: e.Emitted) -> None:
         which = f": {sent.pairs(event.data)}" if event.data else ""
-        self.say(event, "done", sentence(f"Sends {plain(event.event)}{which}"))
+        self.say(event, "done", sentence(_("Sends {event}{which}", event=plain(event.event), which=which)))
 
     # -- the run --
 
     def held(self, event: e.RunHeld) -> None:
         held = Held(why=event.why, name=plain(event.name), by=plain(event.by_run))
-        self.say(event, "wait", sentence(waits_for(held)))
+        self.say(event, "wait", sentence(retold(waits_for(held))))
 
     def stop_asked(self, event: e.StopRequested) -> None:
-        how = "; what was done is to be made good" if event.compensate else " here"
-        self.say(event, "person", f"{plain(event.by)} stops it{how}.{_because(event.reason)}")
+        form = (
+            marked("{by} stops it; what was done is to be made good.")
+            if event.compensate
+            else marked("{by} stops it here.")
+        )
+        self.say(event, "person", _(form, by=plain(event.by)) + _because(event.reason))
 
     def started(self, event: e.RunStarted) -> None:
         self._has_effects = bool(event.continues)
         self._taken_over_by = plain(event.starter) if event.clean_up == "take_over" else ""
         if event.continues:
-            self.say(event, "person", f"{plain(event.starter)} lets run {event.continues} be cleaned up.")
+            text = _("{by} lets run {run} be cleaned up.", by=plain(event.starter), run=event.continues)
+            self.say(event, "person", text)
 
     def closed(self, event: e.ForwardClosed) -> None:
         if event.step:  # an item that fails alone says so itself
@@ -354,24 +376,21 @@ class Teller:
         self.scopes.close()
         if event.compensate:
             may_stand = self._has_effects or bool(self._in_doubt)
-            follows = "What was done is now made good." if may_stand else "Nothing had been done."
-            why = (
-                f"Step {self._place(event.failed_step)} failed. "
-                if event.cause == "failure" and event.failed_step
-                else ""
-            )
-            self.say(event, "note", f"{why}{follows}")
+            follows = _("What was done is now made good.") if may_stand else _("Nothing had been done.")
+            if event.cause == "failure" and event.failed_step:
+                follows = f"{_(STEP_FAILED, step=self._place(event.failed_step))} {follows}"
+            self.say(event, "note", follows)
         elif event.cause != "stop":
-            self.say(event, "note", "Nothing more is begun; what was done stays.")
+            self.say(event, "note", _("Nothing more is begun; what was done stays."))
 
     def undo_skipped(self, event: e.CompensationSkipped) -> None:
-        by = f" by {plain(event.by)}" if event.by else ""
-        self.say(event, "note", sentence(f"Left as it is{by}: {bare(event.reason)}"))
+        form = marked("Left as it is by {by}: {why}") if event.by else marked("Left as it is: {why}")
+        self.say(event, "note", sentence(_(form, by=plain(event.by), why=bare(retold(event.reason)))))
 
     def undo_failed(self, event: e.CompensationFailed) -> None:
         intent = self._intents.get((event.step, "undo", event.part))
-        word = NOT_MADE_GOOD.get(intent.word if intent else "", "Could not be made good")
-        text = sentence(f"{word}: {event.summary}")
+        form = NOT_MADE_GOOD.get(intent.word if intent else "", NOT_MADE_GOOD[""])
+        text = sentence(_(form, why=retold(event.summary)))
         self.scopes.not_made_good(event.step, event.summary)
         place = self._trouble_above(event.step)
         if place is not None:
@@ -380,27 +399,29 @@ class Teller:
             self.say(event, "failed", text)
 
     def finished(self, event: e.RunFinished) -> None:
-        by = f" {self._taken_over_by} has taken it over." if event.status == "closed" and self._taken_over_by else ""
+        by = self._taken_over_by if event.status == "closed" else ""
         sign: Sign = "failed" if event.status in ("failed", "stopped") else "done"
         self.scopes.finish()
-        then = f" Flow {event.then} follows." if event.then else ""
-        self.say(event, sign, (f"Closed:{by}" if by else ENDS[event.status]) + then)
+        then = f" {_(FOLLOWS, flow=event.then)}" if event.then else ""
+        self.say(event, sign, (_("Closed: {by} has taken it over.", by=by) if by else _(ENDS[event.status])) + then)
 
     def handed_off(self, event: e.HandedOff) -> None:
         self._questions[event.handoff] = event.kind
         is_told = event.kind == "compensation_failed" or self._trouble_above(event.step) is not None
         why = ("" if event.kind == "compensation_failed" else event.say) or ("" if is_told else event.summary)
-        said = f": {bare(why)}" if why else ""
-        self.say(event, "person", sentence(f"Handed to {event.owner} ({event.handoff}){said}"))
+        form = marked("Handed to {owner} ({handoff}): {why}") if why else marked("Handed to {owner} ({handoff})")
+        text = _(form, owner=event.owner, handoff=event.handoff, why=bare(retold(why)))
+        self.say(event, "person", sentence(text))
 
     def resolved(self, event: e.HandOffResolved) -> None:
-        reference = f" ({plain(event.reference)})" if event.reference else ""
+        reference = _(" ({id})", id=plain(event.reference)) if event.reference else ""
         self._taken_over_by = plain(event.by) if event.choice == "take_over" else self._taken_over_by
         kind = self._questions.pop(event.handoff, "")
         if kind == "set_aside" and event.choice in ("retry", "skip"):
             self._settle_aside(event)
         answer = f"{answered(event.choice, kind)}{_known(event.external_id)}{reference}"
-        self.say(event, "person", f"{plain(event.by)} answers {event.handoff}: {answer}.{_because(event.reason)}")
+        text = _("{by} answers {handoff}: {answer}.", by=plain(event.by), handoff=event.handoff, answer=answer)
+        self.say(event, "person", text + _because(event.reason))
 
     def _settle_aside(self, event: e.HandOffResolved) -> None:
         if event.choice == "retry":

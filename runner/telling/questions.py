@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from runner.core.state import Call, HandOff
@@ -10,6 +11,24 @@ from runner.language.nearest import did_you_mean
 from runner.people.operations import Order, fields_needed
 from runner.telling import sent, words
 from runner.telling.story import Story
+from runner.tongue import _, marked
+
+ASKS: Mapping[str, str] = {
+    "unknown": marked("Did {about} happen?"),
+    "several": marked("Which record is the one of {about}?"),
+    "failure": marked("What is to follow the failure of {about}?"),
+    "set_aside": marked("What is to become of the items of {about} that were set aside?"),
+    "late": marked("What {about} waits for did not come in time. How to go on?"),
+    "then_run": marked("The flow that is to follow cannot be started. What now?"),
+    "step": marked("The flow stops here and asks how to go on."),
+    "compensation": marked("Please make {about} good by hand."),
+    "compensation_failed": marked("{About} could not be made good. What now?"),
+    "compensation_unknown": marked("Did the compensation of {about} happen?"),
+    "erased": marked("Its personal data was erased. Who makes good by hand what it did?"),
+    "outputs": marked("The run's outputs have no answer. What now?"),
+    "request": marked("The compensation of {about} could not be put together. What now?"),
+}
+"""What each kind of hand-off asks."""
 
 
 def call_of(story: Story, handoff: HandOff) -> tuple[str, Call | None]:
@@ -25,20 +44,20 @@ def what_was_sent(story: Story, handoff: HandOff) -> dict[str, str]:
     if call is None:
         return {}
     found = {
-        "Call": call.action,
-        "With": sent.pairs(story.input_of(handoff.step, purpose, handoff.part)),
-        "To": sent.place(call.request),
+        _("Call"): call.action,
+        _("With"): sent.pairs(story.input_of(handoff.step, purpose, handoff.part)),
+        _("To"): sent.place(call.request),
     }
     known = story.reference(handoff.step, purpose, handoff.part)
     if known and (call.may_have_happened or call.last not in ("", "not_sent")):
-        found["Key"] = f"{known} (our reference: it was sent along)"
+        found[_("Key")] = _("{key} (our reference: it was sent along)", key=known)
     return found
 
 
 def label_of(story: Story, handoff: HandOff, choice: str) -> str:
     """What a choice is called for this question."""
     state, kind = story.state, handoff.kind
-    _, call = call_of(story, handoff)
+    call = call_of(story, handoff)[1]
     action = story.bundle.actions.get(call.action) if call is not None else None
     known = f"{kind} {action.effect}" if action is not None else kind
     ends = [f"{kind} stopped"] if state.stops_here else []
@@ -48,30 +67,16 @@ def label_of(story: Story, handoff: HandOff, choice: str) -> str:
 
 def asks(story: Story, handoff: HandOff) -> str:
     """The question of a hand-off in one sentence."""
-    about = f"step {story.place(handoff.step)}" if handoff.step else "the run"
+    about = _("step {step}", step=story.place(handoff.step)) if handoff.step else _("the run")
     to = story.receiver(handoff.step, handoff.part, handoff.purpose or "do") if handoff.purpose else ""
-    about = f"{about} ({to})" if to else about
+    about = _("{what} ({by})", what=about, by=to) if to else about
     return asks_about(handoff.kind, about)
 
 
 def asks_about(kind: str, about: str) -> str:
     """The question of a kind of hand-off about `step contact`, or `the run`."""
-    texts = {
-        "unknown": f"Did {about} happen?",
-        "several": f"Which record is the one of {about}?",
-        "failure": f"What is to follow the failure of {about}?",
-        "set_aside": f"What is to become of the items of {about} that were set aside?",
-        "late": f"What {about} waits for did not come in time. How to go on?",
-        "then_run": "The flow that is to follow cannot be started. What now?",
-        "step": "The flow stops here and asks how to go on.",
-        "compensation": f"Please make {about} good by hand.",
-        "compensation_failed": f"{about[:1].upper()}{about[1:]} could not be made good. What now?",
-        "compensation_unknown": f"Did the compensation of {about} happen?",
-        "erased": "Its personal data was erased. Who makes good by hand what it did?",
-        "outputs": "The run's outputs have no answer. What now?",
-        "request": f"The compensation of {about} could not be put together. What now?",
-    }
-    return texts.get(kind, f"Please look at {about}.")
+    form = ASKS.get(kind, marked("Please look at {about}."))
+    return _(form, about=about, About=f"{about[:1].upper()}{about[1:]}")
 
 
 def to_give(story: Story, handoff: HandOff) -> list[str]:
@@ -79,7 +84,7 @@ def to_give(story: Story, handoff: HandOff) -> list[str]:
     if handoff.purpose not in ("do", "find"):
         return []
     needed = list(fields_needed(story.bundle, handoff.step, is_closed=story.state.root.closed))
-    _, call = call_of(story, handoff)
+    call = call_of(story, handoff)[1]
     action = story.bundle.actions.get(call.action) if call is not None else None
     if handoff.kind == "several" and not needed and action is not None and "id" in action.output:
         needed = ["id"]

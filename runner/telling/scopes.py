@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from runner.core import events as e
 from runner.core.paths import is_in, list_of
 from runner.language.bundle import Bundle
+from runner.recorded import retold
 from runner.store.abridged import FEW, SEEN, Abridged
-from runner.telling.times import counted
 from runner.telling.tree import Line, Tree
 from runner.telling.words import Sign, bare, plain, sentence
+from runner.tongue import _, marked, several
+
+WAIT, WAITS = marked("{count:,} wait for a person"), marked("{count:,} waits for a person")
 
 
 class Told:
@@ -64,21 +67,24 @@ class Listed(Told):
         """How far it is. `asked` are the items that a person is asked about."""
         if self.undoes:
             waits = sum(item in asked for item in self.undoing)
-            rest = ((waits, "wait for a person"), (len(self.undoing) - waits, "under way"))
-            return f"Made good: {counted(self.made_good, 'item')}{''.join(f', {n:,} {word}' for n, word in rest if n)}."
-        items = counted(self.total, "item")
+            rest = _counted(((waits, WAIT), (len(self.undoing) - waits, marked("{count:,} under way"))))
+            items = several("{count:,} item", "{count:,} items", self.made_good)
+            return _("Made good: {items}.", items=_(", ").join((items, *rest)))
+        items = several("{count:,} item", "{count:,} items", self.total)
         if self.total == self.done:
-            return f"{items}: {'all ' if self.total > 1 else ''}done." if self.total else "No items."
+            form = marked("{items}: all done.") if self.total > 1 else marked("{items}: done.")
+            return _(form, items=items) if self.total else _("No items.")
         waits = sum(item in asked for item in self.open)
         begun = self.done + sum(map(len, (self.open, self.failed, self.aside, self.accepted)))
         counts = (
-            (self.done, "done"), (len(self.failed), "failed"), (len(self.aside), "set aside"),
-            (len(self.accepted), "left set aside"), (waits, "wait for a person" if waits > 1 else "waits for a person"),
-            (len(self.open) - waits, "under way" if goes_on else "had begun"),
-            (self.total - begun, "to come" if goes_on else "not begun"),
+            (self.done, marked("{count:,} done")), (len(self.failed), marked("{count:,} failed")),
+            (len(self.aside), marked("{count:,} set aside")), (len(self.accepted), marked("{count:,} left set aside")),
+            (waits, WAIT if waits > 1 else WAITS),
+            (len(self.open) - waits, marked("{count:,} under way") if goes_on else marked("{count:,} had begun")),
+            (self.total - begun, marked("{count:,} to come") if goes_on else marked("{count:,} not begun")),
         )  # fmt: skip
-        at_once = f", {self.at_once} at once" if self.at_once > 1 else ""
-        return f"{items}{at_once}: {', '.join(f'{n:,} {word}' for n, word in counts if n)}."
+        form = marked("{items}, {at_once} at once: {counts}.") if self.at_once > 1 else marked("{items}: {counts}.")
+        return _(form, items=items, at_once=self.at_once, counts=_(", ").join(_counted(counts)))
 
     def sign(self, asked: Collection[str]) -> Sign:
         """The sign of its line."""
@@ -90,10 +96,16 @@ class Listed(Told):
 
 
 ITEM: dict[str, tuple[Sign, str]] = {
-    "open": ("wait", "Under way."), "done": ("done", "Done."), "failed": ("failed", "Failed: {why}"),
-    "aside": ("failed", "Set aside: {why}"), "accepted": ("note", "Left set aside: {why}"),
-    "undone": ("good", "What it did is made good."), "undone failed": ("failed", "Could not be made good: {why}"),
+    "open": ("wait", marked("Under way.")), "done": ("done", marked("Done.")),
+    "failed": ("failed", marked("Failed: {why}")), "aside": ("failed", marked("Set aside: {why}")),
+    "accepted": ("note", marked("Left set aside: {why}")), "undone": ("good", marked("What it did is made good.")),
+    "undone failed": ("failed", marked("Could not be made good: {why}")),
+    "asked": ("person", marked("Waits for a person.")),
 }  # fmt: skip
+
+
+def _counted(counts: Iterable[tuple[int, str]]) -> Iterator[str]:
+    return (_(form, count=count) for count, form in counts if count)
 
 
 class Scopes:
@@ -338,14 +350,15 @@ class Scopes:
             sign, text = told.sign(asked), told.text(asked, goes_on=goes_on)
         elif list_of(path):
             status = told.status if not told.undoes else "undone failed" if told.status == "failed" else "undone"
-            sign, text = ("person", "Waits for a person.") if path in asked else ITEM[status]
-            text = sentence(text.format(why=bare(told.why)))
+            sign, text = ITEM["asked" if path in asked else status]
+            text = sentence(_(text, why=bare(retold(told.why))))
         else:
             flow = self.bundle.called.get(told.name)
-            title = f": {bare(flow.title)}" if flow is not None else ""
+            title = bare(flow.title) if flow is not None else ""
             done: Sign = "failed" if told.status == "failed" else "done" if told.status == "done" else "wait"
             sign = "good" if told.undoes else done
-            text = f"What flow {told.name} did is made good." if told.undoes else f"Flow {told.name}{title}."
+            form = marked("Flow {flow}: {title}.") if title else marked("Flow {flow}.")
+            text = _(marked("What flow {flow} did is made good.") if told.undoes else form, flow=told.name, title=title)
         self._tree.change(told.head, sign=sign, text=text)
 
 

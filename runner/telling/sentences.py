@@ -6,35 +6,46 @@ from collections.abc import Mapping
 
 from runner.core import events as e
 from runner.telling.words import Sign
+from runner.tongue import marked
 
-BUSY = {"unavailable": "not available", "rate_limited": "too many requests"}
-NOTHING = {"CallRefused": "refused", "CallNotSent": "nothing was sent", "CallUnknown": "no clear answer"}
+BUSY = {"unavailable": marked("not available"), "rate_limited": marked("too many requests")}
+NOTHING = {
+    "CallRefused": marked("refused"), "CallNotSent": marked("nothing was sent"),
+    "CallUnknown": marked("no clear answer"),
+}  # fmt: skip
+LOOKED = {
+    "lookup": marked("by our reference"), "find": marked("by its fields"), "evidence": marked("from a late answer"),
+}  # fmt: skip
+GOES_ON = marked("The flow goes on.")
+STEP_FAILED = marked("Step {step} failed.")
+FOLLOWS = marked("Flow {flow} follows.")
 NOT_MADE_GOOD = {
-    "cancel": "Could not be cancelled", "mark": "Could not be marked", "correct": "Could not be corrected",
-    "quarantine": "Could not be quarantined",
+    "cancel": marked("Could not be cancelled: {why}"), "mark": marked("Could not be marked: {why}"),
+    "correct": marked("Could not be corrected: {why}"), "quarantine": marked("Could not be quarantined: {why}"),
+    "": marked("Could not be made good: {why}"),
 }  # fmt: skip
 
 ENDS: Mapping[str, str] = {
-    "succeeded": "Succeeded.",
-    "drafted": "Drafted.",
-    "failed": "Failed; nothing had been done.",
-    "compensated": "Compensated; nothing stands.",
-    "stopped": "Stopped; what was done stays.",
-    "closed": "Closed by a person.",
+    "succeeded": marked("Succeeded."),
+    "drafted": marked("Drafted."),
+    "failed": marked("Failed; nothing had been done."),
+    "compensated": marked("Compensated; nothing stands."),
+    "stopped": marked("Stopped; what was done stays."),
+    "closed": marked("Closed by a person."),
 }
 
 SAID: Mapping[type[e.Event], tuple[Sign, str]] = {
-    e.EvidenceLate: ("note", "A late answer was kept, it changes nothing: {summary}"),
-    e.RecordFound: ("done", "Was there already{known}: used as it is, not made by this run."),
-    e.RunPaused: ("person", "{by} pauses it.{because}"),
-    e.RunResumed: ("person", "{by} lets it go on."),
-    e.HandOffAcknowledged: ("person", "{by} has seen {handoff}."),
-    e.Escalated: ("person", "No answer came: {about} is passed on to {to}."),
-    e.RecordQuarantined: ("good", "{record} is set aside.{because}"),
-    e.QuarantineReleased: ("person", "{by} takes {record} out of quarantine.{because}"),
-    e.QuarantineDiscarded: ("person", "{by} discards {record}.{because}"),
-    e.RunMoved: ("person", "{by} moved the run from version {before:.8} of its flow to {bundle:.8}."),
-    e.PersonalDataErased: ("person", "{by} erased personal data of this run."),
+    e.EvidenceLate: ("note", marked("A late answer was kept, it changes nothing: {summary}")),
+    e.RecordFound: ("done", marked("Was there already{known}: used as it is, not made by this run.")),
+    e.RunPaused: ("person", marked("{by} pauses it.{because}")),
+    e.RunResumed: ("person", marked("{by} lets it go on.")),
+    e.HandOffAcknowledged: ("person", marked("{by} has seen {handoff}.")),
+    e.Escalated: ("person", marked("No answer came: {about} is passed on to {to}.")),
+    e.RecordQuarantined: ("good", marked("{record} is set aside.{because}")),
+    e.QuarantineReleased: ("person", marked("{by} takes {record} out of quarantine.{because}")),
+    e.QuarantineDiscarded: ("person", marked("{by} discards {record}.{because}")),
+    e.RunMoved: ("person", marked("{by} moved the run from version {before:.8} of its flow to {bundle:.8}.")),
+    e.PersonalDataErased: ("person", marked("{by} erased personal data of this run.")),
 }
 """Facts that are always one line: the fact's own fields, `because` its reason, `known` the outside id."""
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from runner.app import Amends
-from runner.clock import shown
 from runner.contract import Json
 from runner.core import events as e
 from runner.core.fold import fold
@@ -18,6 +17,7 @@ from runner.engine.past import PAGE
 from runner.errors import InvalidFlow, NotFound, NotPossible, StoreCorrupt
 from runner.language.bundle import Bundle, restore
 from runner.people.operations import possible
+from runner.recorded import retold
 from runner.store.abridged import WHOLE, Abridged, FoldedEffects
 from runner.store.facts import PLACE, RELEASE, EffectView, LogRow, RunView
 from runner.store.personal import Personal
@@ -25,7 +25,9 @@ from runner.store.sql import SqlStore
 from runner.telling import sent, times, words
 from runner.telling.lines import Teller
 from runner.telling.tree import Line
+from runner.tongue import _, marked, point
 
+WAITS_UNTIL = marked("{status}: step {step} waits for {thing} until {time}")
 ENDED_WELL = ("succeeded", "drafted")
 SOME = 3
 """Steps that the status names."""
@@ -131,33 +133,38 @@ class Story:
 def status_line(story: Story, named: Callable[[str], str] = words.plain) -> str:
     """The status in words, with what is waited for and until when; `named` is how people are called."""
     view, state = story.view, story.state
-    text = words.STATUS.get(view.status, view.status)
+    text = _(words.STATUS.get(view.status, view.status))
     if view.status == "needs_person":
         asked = dict.fromkeys(handoff.owner for handoff in state.open_handoffs) or {view.needs or view.owner: None}
-        where = f" ({view.waiting_for})" if view.waiting_for.endswith(WAIT_FOR_PERSON) else ""
-        return f"needs a person: {' and '.join(named(one) for one in asked)} must act{where}"
+        who = _(" and ").join(named(one) for one in asked)
+        if not view.waiting_for.endswith(WAIT_FOR_PERSON):
+            return _("needs a person: {who} must act", who=who)
+        return _("needs a person: {who} must act ({why})", who=who, why=retold(view.waiting_for))
     if view.status == "closed" and story.taken_over_by:
-        return f"closed: taken over by {named(story.taken_over_by)}"
+        return _("closed: taken over by {who}", who=named(story.taken_over_by))
     calling = dict.fromkeys(name[0] for name, call in state.calls.items() if call.is_open)
     if calling and not state.has_ended:
-        steps = ", ".join(map(story.place, [*calling][:SOME])) + (
-            f" and {len(calling) - SOME} more" if len(calling) > SOME else ""
-        )
-        return f"{text}: step {steps} was called, and no answer has come yet"
+        steps = ", ".join(map(story.place, [*calling][:SOME]))
+        steps += _(" and {count} more", count=len(calling) - SOME) if len(calling) > SOME else ""
+        return _("{status}: step {step} was called, and no answer has come yet", status=text, step=steps)
+    step, thing = story.place(view.at_step) if view.at_step else "", retold(words.plain(view.waiting_for))
     if view.waiting_for.startswith((PLACE, RELEASE)):
-        return f"{text}: step {story.place(view.at_step)} waits for {words.plain(view.waiting_for)}"
+        return _("{status}: step {step} waits for {thing}", status=text, step=step, thing=thing)
     asks = view.waiting_for.startswith(APPROVAL) and view.ended_at is None
     if view.status != "waiting" and not asks:
         return text
-    step = f"step {story.place(view.at_step)} " if view.at_step else ""
     if state.held:
-        return f"{text}: {step}{words.plain(view.waiting_for)}"
+        form = marked("{status}: step {step} {thing}") if step else marked("{status}: {thing}")
+        return _(form, status=text, step=step, thing=thing)
+    at = point(view.wake_at, story.zone, exact=True) if view.wake_at is not None else ""
     if view.waiting_for.startswith((EVENT, APPROVAL)):
-        due = f" until {shown(view.wake_at, story.zone)}" if view.wake_at is not None else ""
-        return f"{text}: {step}waits for {words.plain(view.waiting_for)}{due}"
+        form = WAITS_UNTIL if at else marked("{status}: step {step} waits for {thing}")
+        return _(form, status=text, step=step, thing=thing, time=at)
     if view.wake_at is None:
-        return f"{text}: {view.waiting_for or 'it is taken up by the next command or by `amends serve`'}"
-    return f"{text}: {step}goes on at {shown(view.wake_at, story.zone)} ({times.left(view.wake_at - story.now)})"
+        thing = thing or _("it is taken up by the next command or by `amends serve`")
+        return _("{status}: {thing}", status=text, thing=thing)
+    left = times.left(view.wake_at - story.now)
+    return _("{status}: step {step} goes on at {time} ({left})", status=text, step=step, time=at, left=left)
 
 
 def disposition_of(story: Story, effect: EffectView) -> str:
@@ -170,27 +177,27 @@ def disposition_of(story: Story, effect: EffectView) -> str:
 def became(story: Story, effect: EffectView) -> str:
     """What has become of an effect, in the word of its compensation."""
     if story.went_well and effect.disposition in ("pending", "stands"):
-        return "done"
+        return _("done")
     if effect.disposition in ("undone", "answered"):
         return _by_word(story, effect.path, effect.disposition)
-    note = f": {words.bare(effect.note)}" if effect.note else ""
     disposition = disposition_of(story, effect)
-    return f"{words.DISPOSITION.get(disposition, disposition)}{note}"
+    what = _(words.DISPOSITION.get(disposition, disposition))
+    return _("{status}: {thing}", status=what, thing=words.bare(retold(effect.note))) if effect.note else what
 
 
 def _by_word(story: Story, path: str, disposition: str) -> str:
     step = story.bundle.find(path)
     known = words.DISPOSITION.get(disposition, disposition)
-    return words.MADE_GOOD[step.compensate.word] if step is not None and step.compensate is not None else known
+    return _(words.MADE_GOOD[step.compensate.word] if step is not None and step.compensate is not None else known)
 
 
 def became_of(story: Story, alike: FoldedEffects) -> str:
     """The same of effects of ended items."""
     if story.went_well and alike.disposition in ("pending", "stands"):
-        return "done"
+        return _("done")
     if alike.disposition in ("undone", "answered"):
         return _by_word(story, alike.path, alike.disposition)
-    return words.DISPOSITION.get(alike.disposition, alike.disposition)
+    return _(words.DISPOSITION.get(alike.disposition, alike.disposition))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -330,6 +337,16 @@ def tagged(branch: str, text: str) -> str:
     return f"[{branch}] {text}" if branch else text
 
 
+THEN: Mapping[str, str] = {
+    "goes on": marked("It goes on at {time}."),
+    "is tried again": marked("It is tried again at {time}."),
+    "is looked up": marked("It is looked up at {time}."),
+    "is late": marked("It is late at {time}."),
+    "is a no without an answer": marked("It is a no without an answer at {time}."),
+}
+"""What follows when a timer of a line fires."""
+
+
 class Clock:
     """Times of one run: the hour alone where it began and ended on one day, else with day and offset."""
 
@@ -349,5 +366,7 @@ class Clock:
 
     def text(self, line: Line) -> str:
         """A line's text, with what follows when a running timer fires."""
-        text = line.text if line.until is None else f"{line.text} It {line.then} at {self.time(line.until)}."
+        text = line.text
+        if line.until is not None:
+            text = f"{text} {_(THEN[line.then], time=self.time(line.until))}"
         return tagged(line.branch, text)

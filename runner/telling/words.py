@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from runner.tongue import marked
+from runner.recorded import retold
+from runner.tongue import _, marked
 
 Sign = Literal["done", "failed", "unknown", "good", "person", "note", "wait"]
 """What kind of thing a line tells of."""
@@ -134,7 +135,9 @@ def plain(value: object) -> str:
 def sentence(text: str) -> str:
     """A text as a sentence: one line, with a full stop; an article at its beginning gets its capital letter."""
     line = _ARTICLE.sub(lambda found: found[0].capitalize(), plain(text))
-    return line if not line or line.endswith((".", "!", "?", "…", "。")) else f"{line}."
+    if not line or line.endswith((".", "!", "?", "…", "。", "！", "？", "：")):
+        return line
+    return f"{line}。" if line[-1] > "\u3000" else f"{line}."
 
 
 def capital(text: str) -> str:
@@ -156,18 +159,18 @@ def shown_id(external_id: str, longest: int = 26) -> str:
 
 def answered(choice: str, kind: str = "") -> str:
     """The answer that a person gave to a question of this kind."""
-    return ANSWERED.get((kind, choice)) or CHOICES.get(choice, ("", choice))[1]
+    return _(ANSWERED.get((kind, choice)) or CHOICES.get(choice, ("", choice))[1])
 
 
 def offered(choice: str, *cases: str) -> str:
     """A choice as it is offered, in the first of these cases that has words of its own for it."""
     found = (BY_CASE.get(case, {}).get(choice) for case in cases)
-    return next((text for text in found if text), CHOICES.get(choice, (choice.replace("_", " "),))[0])
+    return _(next((text for text in found if text), CHOICES.get(choice, (choice.replace("_", " "),))[0]))
 
 
 def summary(text: str) -> str:
     """Why a run ended as it did, with a person's choice in words."""
-    return _CHOSE.sub(lambda found: f": {answered(found[1])}", text)
+    return retold(_CHOSE.sub(lambda found: f": {answered(found[1])}", text))
 
 
 def program() -> str:

@@ -15,15 +15,18 @@ from runner.language.called import CheckedFlow
 from runner.language.fields import typed_value
 from runner.language.flow import Duration, Flow, Step
 from runner.language.nearest import did_you_mean
+from runner.recorded import retold
 from runner.telling import words
 from runner.telling.lines import action_title
-from runner.tongue import _, marked, several
+from runner.tongue import _, length, marked, several
 from runner.web.console import Console, console_of
 from runner.web.guard import Caller, Sees, Starts, form_of
 from runner.web.render import go, page
 
 ROUTES = APIRouter()
 
+SHORT: Mapping[str, str] = {"ms": "millisecond", "s": "second", "min": "minute"}
+"""Units that are written short, and without a plural."""
 MADE_GOOD: Mapping[str, str] = {
     "cancel": marked("cancel it"),
     "mark": marked("mark it for a person"),
@@ -110,10 +113,15 @@ def _bare(text: str | None) -> str:
 
 def duration(value: Duration | str | None) -> str:
     """A wait as it is written: 3 days, 2 business days; until an expression."""
-    if isinstance(value, Duration):
-        unit = value.unit.replace("_", " ")
-        return f"{value.amount} {unit}" + ("s" if value.amount != 1 and unit not in ("ms", "s", "min") else "")
-    return _("until {time}", time=_bare(value))
+    if not isinstance(value, Duration):
+        return _("until {time}", time=_bare(value))
+    count, unit = value.amount, value.unit
+    if unit == "business_day":
+        return several("{count} business day", "{count} business days", count)
+    if unit == "business_hour":
+        return several("{count} business hour", "{count} business hours", count)
+    english = f"{unit}s" if count != 1 and unit not in SHORT else unit
+    return length(count, SHORT.get(unit, unit), english)
 
 
 def _checked(console: Console, name: str) -> CheckedFlow:
@@ -158,7 +166,7 @@ def _form(request: Request, caller: Caller, name: str, given: Mapping[str, str],
     assert checked.flow is not None
     if not checked.is_fit_to_run:
         raise NotPossible(_("Flow {flow} has errors, so it cannot run: see its page.", flow=name))
-    told = {field: words.sentence(what) for field, what in wrong.items()}
+    told = {field: words.sentence(retold(what)) for field, what in wrong.items()}
     return page(
         request, caller, "start", flow=checked.flow, given=given, wrong=told, code=422 if wrong else 200,
         takes_key="trigger" in checked.flow.run_key,

@@ -13,6 +13,7 @@ from runner.core.state import HandOff
 from runner.errors import NotFound, NotPossible
 from runner.language.fields import typed_value
 from runner.people.operations import Order
+from runner.recorded import retold
 from runner.store import outbox
 from runner.telling import sent, words
 from runner.telling.consequences import MAKES_GOOD, consequence, made_good
@@ -58,17 +59,18 @@ def show(request: Request, caller: SignedIn, run: str, handoff: str, said: str =
         request, caller, "handoff", story=story, view=story.view, asked=asked, question=question(story, asked),
         is_open=asked in story.state.open_handoffs and story.is_asked, status=standing(console, story),
         clock=Clock(story), rule=words.sentence(step.rule) if step is not None else "",
-        why="" if is_of_flow else words.sentence(asked.summary), note="" if is_of_flow else words.sentence(asked.say),
+        why="" if is_of_flow else words.sentence(retold(asked.summary)),
+        note="" if is_of_flow else words.sentence(asked.say),
         known=what_was_sent(story, asked), unknown=story.unknown, effects=effects(story), notice=notice(said),
         show=[(name, sent.value(value)) for name, value in asked.show.items()], choices=choices(story, asked),
-        lines=sorted(story.lines, key=lambda line: line.at), answer=_(words.answered(asked.choice)),
+        lines=sorted(story.lines, key=lambda line: line.at), answer=words.answered(asked.choice),
         may_answer=may_answer,
     )  # fmt: skip
 
 
 def question(story: Story, asked: HandOff) -> str:
     """What is asked: in the author's words where the flow itself hands over."""
-    return words.capital(words.plain(asked.say) if asked.kind == "step" and asked.say else _(asks(story, asked)))
+    return words.capital(words.plain(asked.say) if asked.kind == "step" and asked.say else asks(story, asked))
 
 
 def choices(story: Story, handoff: HandOff) -> Sequence[dict[str, str]]:
@@ -76,7 +78,7 @@ def choices(story: Story, handoff: HandOff) -> Sequence[dict[str, str]]:
     return [
         {
             "name": name,
-            "label": words.capital(_(label_of(story, handoff, name))),
+            "label": words.capital(label_of(story, handoff, name)),
             "does": consequence(story, name, handoff),
         }
         for name in handoff.choices
@@ -115,14 +117,14 @@ async def answer(request: Request, caller: SignedIn, run: str, handoff: str, cho
     except NotPossible as error:
         if asked not in console.story(run).state.open_handoffs:
             raise
-        return _form(request, caller, story, asked, choice, form, words.sentence(str(error)))
+        return _form(request, caller, story, asked, choice, form, words.sentence(retold(str(error))))
     return go(request, f"/handoffs/{run}/{handoff}?said={choice}")
 
 
 def _form(
     request: Request, caller: Caller, story: Story, asked: HandOff, choice: str, given: Mapping[str, str], text: str
 ) -> Response:
-    label = words.capital(_(label_of(story, asked, choice)))
+    label = words.capital(label_of(story, asked, choice))
     call = call_of(story, asked)[1]
     action = story.bundle.actions.get(call.action) if call is not None else None
     return page(
@@ -166,7 +168,7 @@ def _answering(console: Console, caller: Caller, run: str, handoff: str, choice:
     if not _may_answer(console, caller, run, handoff):
         raise Refused(403, _("This is asked of {owner}; only they or an operator can answer.", owner=asked.owner))
     if asked not in story.state.open_handoffs or story.state.has_ended:
-        said = _(words.answered(asked.choice)) or _("by the end of the run")
+        said = words.answered(asked.choice) or _("by the end of the run")
         raise NotPossible(_("This is answered already: {what}", what=said) + (f" ({asked.by})" if asked.by else ""))
     if choice and choice not in asked.choices:
         raise NotFound(_("There is no such answer to this question."))

@@ -68,17 +68,17 @@ def _seen(console: Console, each: HandOffView) -> tuple[HandOffView, bool]:
 def question_of(each: HandOffView) -> str:
     """What a hand-off asks."""
     about = _("step {step}", step=each.step) if each.step else _("the run")
-    return words.capital(_(asks_about(each.kind, about)))
+    return words.capital(asks_about(each.kind, about))
 
 
 def why_of(each: HandOffView) -> str:
     """Why it is asked, where the question does not say it itself."""
-    return "" if each.kind == "step" else words.sentence(each.summary)
+    return "" if each.kind == "step" else words.sentence(words.summary(each.summary))
 
 
 def answer_of(each: HandOffView) -> str:
     """The answer that was given."""
-    return _("answered: {what}", what=_(words.answered(each.choice)) or _("by the end of the run"))
+    return _("answered: {what}", what=words.answered(each.choice) or _("by the end of the run"))
 
 
 def label(status: str) -> str:

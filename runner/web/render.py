@@ -22,7 +22,7 @@ VERSION = sha256(b"".join(STATIC.values())).hexdigest()[:12]
 _JINJA = Environment(
     loader=FileSystemLoader(PAGES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
 )
-_JINJA.globals.update(_=_, several=several, version=VERSION, names=words.STATUS_NAMES)
+_JINJA.globals.update(_=_, several=several, version=VERSION, names=words.STATUS_NAMES, summary=words.summary)
 
 
 def page(request: Request, caller: Caller, name: str, /, *, code: int = 200, **values: object) -> Response:

@@ -21,6 +21,7 @@ from runner.errors import NotPossible
 from runner.people.access import digest_of, new_access
 from runner.people.approvals import Decision, items_of
 from runner.people.codes import digest_of_code, masked, new_code
+from runner.recorded import retold
 from runner.store import access, codes, notices
 from runner.store.notices import Notice
 from runner.telling import approval, words
@@ -178,7 +179,7 @@ async def decide(request: Request, caller: Anyone, locator: str) -> Response:
         )  # fmt: skip
         await console.decide(notice.run, decision)
     except NotPossible as error:
-        return _sheet(request, caller, notice, form, text=words.sentence(str(error)), code=409)
+        return _sheet(request, caller, notice, form, text=words.sentence(retold(str(error))), code=409)
     return go(request, f"/review/{locator}")
 
 
@@ -211,7 +212,7 @@ def _sheet(
     except NotPossible as error:
         if not edits:
             raise
-        text, code, edits = words.sentence(str(error)), 409, {}
+        text, code, edits = words.sentence(retold(str(error))), 409, {}
         new = console.driver.preview(asked.story.bundle, asked.story.state, notice.about, {})
     told = approval.paper(asked.story, notice.about, asked.event, new, asked.before)
     was = approval.editable(asked.story, notice.about)

@@ -71,7 +71,7 @@ def why(view: RunView) -> str:
 def orders(story: Story) -> Sequence[dict[str, object]]:
     """The buttons: each order that is possible, with what it will do."""
     return [
-        {"name": name, "label": words.capital(_(words.offered(name))), "does": consequence(story, name),
+        {"name": name, "label": words.capital(words.offered(name)), "does": consequence(story, name),
          "at_once": name in AT_ONCE}
         for name in further(story)
     ]  # fmt: skip
@@ -99,7 +99,7 @@ def ask(request: Request, caller: Operates, run: str, name: str) -> Response:
     story = console_of(request).story(run)
     refuse_unfit(story, name)
     return page(
-        request, caller, "order", story=story, view=story.view, name=name, label=words.capital(_(words.offered(name))),
+        request, caller, "order", story=story, view=story.view, name=name, label=words.capital(words.offered(name)),
         does=consequence(story, name), good=made_good(story) if name in MAKES_GOOD else (),
     )  # fmt: skip
 

@@ -14,6 +14,7 @@ from babel.messages.frontend import parse_mapping_cfg
 from babel.messages.pofile import read_po, write_po
 
 from runner import tongue
+from runner.recorded import RECORDED, retold
 from runner.telling import times
 from runner.tongue import CATALOGUES, LANGUAGES, _, chosen, several, speaking, spoken
 from tests.house import ROOT
@@ -155,3 +156,44 @@ def test_days_and_lengths_of_time_are_written_as_the_language_does() -> None:
 )
 def test_the_language_is_the_person_s_then_the_browser_s(own: str, accepted: str, language: str) -> None:
     assert chosen(own, accepted, "en") == language
+
+
+def skeletons(folder: Path) -> set[str]:
+    """Every text of a folder's code with its values taken out: `{} said no`."""
+    found = set()
+    for file in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                found.add("".join(str(one.value) if isinstance(one, ast.Constant) else "{}" for one in node.values))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.add(node.value)
+    return found
+
+
+def is_written(piece: str, texts: str) -> bool:
+    """Whether a piece of a sentence stands in the code, as it is or put together out of two."""
+    return any(piece[:at] in texts and piece[at:] in texts for at in range(len(piece) + 1))
+
+
+def test_each_recorded_sentence_is_written_somewhere() -> None:
+    rooms = (
+        "runner/core",
+        "runner/engine",
+        "runner/people",
+        "runner/store",
+        "runner/language",
+        "runner/web",
+        "connectors",
+    )
+    texts = "\n".join(text for room in rooms for text in skeletons(ROOT / room))
+    pieces = [(one, part) for one in RECORDED for part in re.split(r"\{\w+\}", one.removesuffix("."))]
+    assert [one for one, part in pieces if not is_written(part.strip(), texts)] == []
+    assert not is_written("this is planted", texts)
+
+
+def test_a_recorded_sentence_is_said_in_the_reader_s_language() -> None:
+    said = "It could not be looked up: the connection to shop.test broke before a complete answer came"
+    assert retold(said) == said
+    with speaking("ja"):
+        assert retold(said) == "照会できませんでした：shop.test との接続が、応答が完了する前に切れました"
+        assert retold("Nobody has written this.") == "Nobody has written this."
