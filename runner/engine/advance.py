@@ -86,11 +86,13 @@ def advance(
         waiting = [(send, why) for send in sends if (why := _why_kept(send, kept or {})) is not None]
         going = tuple(send for send in sends if not waiting or _why_kept(send, kept or {}) is None)[:slots]
         going = going if admit is None else admit(state, going)
-        asked = [ask(bundle, state, wanted, connect, desk) for wanted in settled.asks]
-        for event in asked:
-            state = fold(state, event)
-        events.extend(asked)
-        if asked:
+        for wanted in settled.asks:
+            asked = ask(bundle, state, wanted, connect, desk)
+            state = fold(state, asked)
+            events.append(asked)
+            if not isinstance(asked, e.ApprovalRequested):
+                break
+        if settled.asks:
             continue
         intents: list[e.CallIntended] = []
         failed = next((_deadlocked(send, why, now) for send, why in waiting if why.circle), None)

@@ -40,7 +40,7 @@ def ask(bundle: Bundle, state: State, wanted: Ask, connect: Connect, desk: Desk)
         found = f"{len(asked)} of the {request.needs} who" if request.needs > 1 else "Nobody who"
         return _cannot_ask(state, request, f"{found} must approve this can be asked ({' or '.join(request.by)}).")
     shown = {**request.shown, "steps": steps}
-    return replace(request, asked=asked, shown=shown, hash=digest([bundle.digest, request.round, shown]))
+    return replace(request, asked=asked, shown=shown, hash=digest([bundle.digest, request.round, request.at, shown]))
 
 
 def _cannot_ask(state: State, request: e.ApprovalRequested, why: str) -> e.Event:

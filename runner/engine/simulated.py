@@ -21,6 +21,7 @@ from runner.core.recall import LogSource, recall
 from runner.core.state import State, replace
 from runner.core.status import standing_of
 from runner.engine.advance import Turn, advance, frozen_request
+from runner.engine.driven import OPEN_DESK, Desk
 from runner.engine.perform import outcome_event, taken_over
 from runner.errors import SequenceConflict
 from runner.language.bundle import Bundle
@@ -207,7 +208,7 @@ class Simulation:
         self, bundle: Bundle, outside: Outside, started: e.RunStarted, *, people: People | None = None,
         weather: Weather | None = None, clock: VirtualClock | None = None, before: Sequence[e.Event] = (),
         patience: int = 400, observe: Callable[[Turn], None] | None = None,
-        versions: Mapping[str, Bundle] | None = None,
+        versions: Mapping[str, Bundle] | None = None, desk: Desk = OPEN_DESK,
     ) -> None:  # fmt: skip
         self.bundle = bundle
         self.versions = versions or {}
@@ -217,6 +218,7 @@ class Simulation:
         self.weather = weather or Calm()
         self.clock = clock or VirtualClock(started.at)
         self.patience = patience
+        self.desk = desk
         self.log = MemoryLog()
         self._observe = observe
         self._before = before
@@ -277,6 +279,7 @@ class Simulation:
             turn = advance(
                 self.bundle, self._state, now=max(self.clock.at, self._state.at), fence=self.log.fence,
                 reported=tuple(self._arrived), connect=self.outside.connect, slots=slots, kept=kept,
+                desk=self.desk,
             )  # fmt: skip
             found = [(name, self.weather.holder(name, self.clock.at)) for name in turn.records]
             refused = {name: holder for name, holder in found if holder is not None}

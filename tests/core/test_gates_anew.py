@@ -131,6 +131,16 @@ def test_an_item_that_is_done_anew_needs_a_new_yes() -> None:
     assert sent(result).count("rows/2/send") == 2
 
 
+def test_who_said_yes_to_an_item_may_say_yes_again_when_it_is_done_anew() -> None:
+    head, _, body = ROWS.partition("      - id: send\n")
+    inner = "".join(f"    {line}\n" for line in gate().splitlines())
+    answers = [says("yes", f"rows/{number}/go", after=number) for number in (1, 2, 3)]
+    people = Both(*answers, says("yes", "rows/1/go"), acts=[asked("retry", "rows")])
+    flow = bundle_of(head + inner + "      - id: send\n" + body)
+    result = run(flow, people, {("rows/1/send", "do"): [REFUSED]})
+    assert (result.state.status, sent(result).count("rows/1/send")) == ("succeeded", 2)
+
+
 def test_a_no_inside_an_item_ends_that_item_and_what_it_did_stays() -> None:
     head, _, body = ROWS.partition("      - id: send\n")
     inner = "".join(f"    {line}\n" for line in (do("before") + gate("    if_no: end\n")).splitlines())

@@ -156,6 +156,7 @@ def _ended(story: Story, seq: int) -> set[str]:
         is_end = is_end or isinstance(event, e.EventReceived | e.Emitted)
         is_end = is_end or (isinstance(event, e.TimerFired) and event.timer == "wait")
         is_end = is_end or (isinstance(event, e.HandOffResolved) and event.choice == "go_on")
+        is_end = is_end or (isinstance(event, e.ApprovalDecided) and event.answer == "yes")
         if is_end or (isinstance(event, e.StepFailed) and event.goes_on):
             ended.add(event.step)
     return ended

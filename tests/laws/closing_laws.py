@@ -65,10 +65,13 @@ def newest_start_first(story: Story) -> Iterator[str]:
 def _had_its_turn(story: Story, path: str, seq: int) -> bool:
     """The step's compensation was begun, skipped or handed off before this place, and is not under way."""
     turns = (e.CompensationSkipped, e.CompensationFailed)
+    is_asked_about = path + ":undo"
     for place, event in story.numbered():
         if place >= seq:
             return False
         if isinstance(event, turns) and event.step == path:
+            return True
+        if isinstance(event, e.ApprovalRequested) and event.approval == is_asked_about:
             return True
         if isinstance(event, e.HandedOff) and event.step == path and event.kind.startswith(("compensation", "request")):
             return True
@@ -318,6 +321,7 @@ def an_error_is_never_a_success(story: Story) -> Iterator[str]:
             )
             or (isinstance(event, e.TimerFired) and event.timer == "wait")
             or (isinstance(event, e.HandOffResolved) and event.choice == "go_on")
+            or (isinstance(event, e.ApprovalDecided) and event.answer == "yes")
         ):
             ended[event.step] = True
         elif isinstance(event, e.CallApplied | e.CallSettled) and event.purpose in FORWARD:

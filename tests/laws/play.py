@@ -48,8 +48,16 @@ def play(bundle: Bundle, seed: int, *, is_honest: bool = True) -> Played:
             for each in (outside, people, weather):
                 each.calm()
 
-    simulation = Simulation(bundle, outside, start_of(bundle), people=people, weather=weather, observe=calm_down)
-    people.log = simulation.log
+    simulation = Simulation(
+        bundle,
+        outside,
+        start_of(bundle),
+        people=people,
+        weather=weather,
+        observe=calm_down,
+        desk=outside.ledger.staff,
+    )
+    people.log, outside.ledger.staff.clock = simulation.log, simulation.clock
     with small_pages():
         return _played(bundle, simulation, (outside, people, weather), is_honest=is_honest)
 
@@ -76,7 +84,16 @@ def clean_up(bundle: Bundle, stopped: Played, seed: int) -> Played:
     people = RandomPeople(outside, rng, operations=1)
     weather = RandomWeather(rng, rate=5, holds=0)
     started = replace(start_of(bundle, "r2"), at=stopped.result.now, continues="r1")
-    simulation = Simulation(bundle, outside, started, people=people, weather=weather, before=stopped.story.raw)
+    simulation = Simulation(
+        bundle,
+        outside,
+        started,
+        people=people,
+        weather=weather,
+        before=stopped.story.raw,
+        desk=outside.ledger.staff,
+    )
+    outside.ledger.staff.clock = simulation.clock
     with small_pages():
         result = simulation.run()
     story = _story(bundle, outside, result, True, stopped.story.raw)
@@ -105,7 +122,7 @@ def start_of(bundle: Bundle, run: str = "r1") -> e.RunStarted:
     flow = bundle.flow
     return e.RunStarted(
         at=STARTED_AT, run=run, flow=flow.id, mode=flow.mode, bundle=bundle.digest, owner=flow.owner,
-        record="customer/c1" if flow.record else "", inputs=inputs_of(bundle), trigger={"id": "t1"},
+        starter="person:p1", record="customer/c1" if flow.record else "", inputs=inputs_of(bundle), trigger={"id": "t1"},
     )  # fmt: skip
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from runner.core import events as e
-from runner.core.commands import Command, Recall, Record, Send
+from runner.core.commands import Ask, Command, Recall, Record, Send
 from runner.core.decide import decide, fail_request
 from runner.core.fold import fold
 from runner.core.recall import LogSource, recall
@@ -61,6 +62,14 @@ def _is_decided(
     sends = [*before, *(command for command in commands if isinstance(command, Send))]
     if isinstance(event, e.CallIntended):
         return any(_same(send, event) for send in sends)
+    if isinstance(event, e.ApprovalLapsed):
+        return any(event.approval == name for send in sends for name, _ in send.gates)
+    asks = [command.request for command in commands if isinstance(command, Ask)]
+    if isinstance(event, e.ApprovalRequested):
+        known = replace(event, asked=(), shown={}, hash="")
+        return any(replace(request, shown={}) == known for request in asks)
+    if any(request.step == event.step for request in asks) and isinstance(event, e.StepFailed | e.HandedOff):
+        return True
     if isinstance(event, e.RecordLocked):
         return any(event.record in send.lock and event.step == send.step for send in sends)
     summary = getattr(event, "summary", "").removeprefix("It could not be looked up: ")
@@ -78,6 +87,8 @@ def _shown(commands: Sequence[Command]) -> str:
         if isinstance(command, Record)
         else f"send {command.step}/{command.purpose}/{command.part}"
         if isinstance(command, Send)
+        else f"ask {command.request.approval}"
+        if isinstance(command, Ask)
         else f"recall {command.scope}"
         for command in commands
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runner.engine.simulated import GuardTaken
-from tests.laws import planted_branches, planted_locks
+from tests.laws import planted_approvals, planted_branches, planted_locks
 from tests.laws.flows import corpus
 from tests.laws.planted import MISTAKES
 from tests.laws.play import play
@@ -13,7 +13,7 @@ from tests.laws.play import play
 SEEDS = {True: 150, False: 40}
 """How many seeds a flow gets that the mistake names, and any other."""
 FLOOR = 60
-ROOMS = (planted_branches, planted_locks)
+ROOMS = (planted_approvals, planted_branches, planted_locks)
 """Rooms that register their mistakes when they are read."""
 
 

@@ -19,7 +19,9 @@ from runner.engine.simulated import Answer, Fate, MemoryLog
 from runner.errors import NotPossible, RequestError
 from runner.language.bundle import Bundle
 from runner.people.operations import Order, fields_needed, report_for
+from tests.laws.deciders import Deciders
 from tests.laws.senders import Senders
+from tests.laws.staff import Staff
 
 WRITES = ("do", "undo")
 FIND_DELAY = 2_000
@@ -55,6 +57,7 @@ class Ledger:
     touches: list[Touch] = field(default_factory=list)
     landed: list[Landed] = field(default_factory=list)
     found: dict[str, int] = field(default_factory=dict)
+    staff: Staff = field(default_factory=Staff)
 
     def of_key(self, key: str, purpose: str) -> list[Landed]:
         return [each for each in self.landed if each.intent.key == key and each.intent.purpose == purpose]
@@ -89,6 +92,8 @@ class RandomOutside:
         self.rng = rng
         self.faults = faults
         self.ledger = Ledger()
+        if any(step.covered_by or (step.compensate and step.compensate.approve_by) for step in bundle.steps.values()):
+            self.ledger.staff = Staff.at_random(rng)
         self._made = 0
 
     def calm(self) -> None:
@@ -276,13 +281,14 @@ class RandomPeople:
         self._retries = 0
         self.log = MemoryLog()
         self._senders = Senders(rng)
+        self._deciders = Deciders(rng, outside.connect, outside.ledger.staff)
         self._held_back: list[e.Event] = []
         self.is_calm = False
 
     def calm(self) -> None:
         """No more interference; every question is answered, and soon."""
         self._plans = []
-        self._senders.is_calm = True
+        self._senders.is_calm = self._deciders.is_calm = True
         self.is_calm = self.answers = True
         self._due = {}
 
@@ -293,6 +299,7 @@ class RandomPeople:
         if self.answers:
             times.extend(self._when(handoff.id, now) for handoff in state.open_handoffs)
         times.extend(self._senders.times(state, now))
+        times.extend(self._deciders.times(state, now))
         return min(times, default=None)
 
     def _when(self, what: str, now: int) -> int:
@@ -307,6 +314,7 @@ class RandomPeople:
         if fed:
             return fed
         made = self._held_back or self._operations(bundle, state, now)
+        made = made or self._deciders.decide(bundle, state, now)
         self._held_back = []
         if state.is_paused and self._when(f"paused {state.seq}", now) <= now:
             made = [*made, e.RunResumed(at=now, by="person:ops")]

@@ -17,7 +17,8 @@ class ApprovalRequested(Event):
 
     `shown` has `question`, `shows` (path -> value) and `steps`: for each path in `covers` its `action`, `input`,
     `requests` (as they will be sent, without our key), `to` (where they go) and `hashes`; `item` is its item's digest.
-    `hash` is that of all of them. Times are ms since the epoch; `remind` and `half` are 0 where nothing happens then.
+    `hash` is that of all of them and of when it was asked. Times are ms since the epoch; `remind` and `half` are 0
+    where nothing happens then.
     """
 
     approval: str
