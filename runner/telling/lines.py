@@ -303,7 +303,13 @@ class Teller:
             self._change(place, until=event.due, then="is looked up" if event.timer == "lookup" else "is tried again")
 
     def timer_fired(self, event: e.TimerFired) -> None:
-        if not event.purpose and event.step in self._waits:
+        about = event.step + (":undo" if event.purpose == "undo" else "")
+        if event.timer == "remind":
+            self.say(event, "note", _("Nobody has answered yet: they are reminded."))
+        elif event.timer == "approval" and (asked := self._approvals.get(about)) is not None:
+            self._change(asked, until=None, then="")
+            self.say(event, "note", _("The time to decide is over: that is a no."))
+        elif not event.purpose and event.step in self._waits:
             place = self._waits.pop(event.step)
             if event.timer == "late":
                 self._late[event.step] = place

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.terminal import Said, Terminal
 from tests.support.smtp_service import SmtpService, running_smtp
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parent / "approval_shown.txt"
 PEOPLE = """\
 people:
   aya: { name: Aya Sato, mail: aya@acme.test }
@@ -110,8 +110,7 @@ def test_what_is_shown_is_what_would_leave(terminal: Terminal) -> None:
     said = terminal.type("approvals", "show", run)
     assert said.code == 0, said.err
     shown = fixed(said.out, run, hash_of(terminal, run))
-    golden = GOLDEN / "approval.txt"
-    assert shown == golden.read_text(encoding="utf-8")
+    assert shown == GOLDEN.read_text(encoding="utf-8")
 
 
 def test_a_yes_lets_it_leave_once(terminal: Terminal, mail: SmtpService) -> None:
