@@ -32,9 +32,9 @@ def _list_started(state: State, event: e.ScopeStarted) -> State:
 def _item_started(state: State, event: e.ScopeStarted) -> State:
     path, number = list_of(event.step), number_of(event.step)
     listing = _listing(state, path)
+    again = listing.again[any(first == number for first, _ in listing.again[:1]) :]
     listing = replace(
-        listing, started=max(listing.started, number), open=(*listing.open, number),
-        again=tuple(each for each in listing.again if each[0] != number),
+        listing, started=max(listing.started, number), open=(*listing.open, number), again=again
     )  # fmt: skip
     generation = max(event.generation, _generation_around(state, event.step))
     scope = Scope(kind="item", name=event.name, catches=listing.catches, generation=generation)
@@ -162,7 +162,8 @@ def settle_aside(state: State, path: str, numbers: tuple[int, ...], *, is_resume
     left = dict(listing.left)
     if stood:
         left |= {"stands": left["stands"] - stood, "kept": left.get("kept", 0) + stood}
-    aside = {number: each for number, each in listing.aside.items() if number not in meant}
+    others = listing.aside.keys() - set(meant)
+    aside = {number: each for number, each in listing.aside.items() if number in others}
     accepted = listing.accepted if is_resumed else listing.accepted.union(meant)
     listing = replace(listing, aside=aside, again=(*listing.again, *again), left=left, accepted=accepted)
     state = replace(state, lists=put(state.lists, path, listing), accepted=state.accepted + len(meant) - len(again))

@@ -78,6 +78,10 @@ class KillingStore:
     async def carry_out(self, operation: Any, event: Any) -> Any:
         return await self._around(f"own {operation.step} {operation.action}", self._store.carry_out(operation, event))
 
+    async def feed(self, *, event_id: str = "", waiter: str = "") -> Any:
+        whom = "waiter" if waiter else "event"
+        return await self._around(f"feed {whom}", self._store.feed(event_id=event_id, waiter=waiter))
+
     async def start(self, new: Any) -> Any:
         return await self._around("start", self._store.start(new))
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from runner.clock import MachineClock
 from runner.core import events as e
+from runner.core.paths import is_in
+from runner.engine.past import read_state
 from runner.store.facts import RunFilter
 from runner.store.sql import SqlStore, open_store
 from tests.crash.project import BRANCH_OF
@@ -37,33 +39,44 @@ def lost_at_once(folder: Path) -> int:
     """How many calls were out when an engine died."""
     store = open_store(folder, clock=MachineClock(), writable=False)
     try:
-        rows = store.log(store.runs(RunFilter())[0].run)
+        rows = [row for view in store.runs(RunFilter()) for row in store.log(view.run)]
         return sum(isinstance(row.event, e.CallUnknown) and row.event.take_over for row in rows)
     finally:
         store.close()
 
 
-def violations(folder: Path, receivers: Receivers, *, wanted: str) -> list[str]:
-    """What is wrong, one sentence each; empty when the case holds."""
+def violations(folder: Path, receivers: Receivers, *, wanted: Sequence[tuple[str, str]]) -> list[str]:
+    """What is wrong, one sentence each; empty when the case holds. `wanted`: (flow, how it ends) of each run."""
     store = open_store(folder, clock=MachineClock(), writable=False)
     try:
         runs = store.runs(RunFilter())
-        if len(runs) != 1:
-            return [f"{len(runs)} runs for one business event"]
         found = [f"the chain of {fault.run} does not hold at {fault.seq}: {fault.what}" for fault in store.verify()]
-        if runs[0].status not in wanted.split("|"):
-            found.append(f"the run ended {runs[0].status}, not {wanted}")
-        events = [row.event for row in store.log(runs[0].run) if row.event is not None]
-        order = [what for branch in _branches_of(runs[0].flow) for what in _order(events, branch)]
-        return found + _against_receivers(events, receivers) + order + _dispositions(store, runs[0].run)
+        ended = sorted((view.flow, view.status) for view in runs)
+        if ended != sorted(wanted):
+            found.append(f"the runs ended {ended}, not {sorted(wanted)}")
+        logs = {view.run: [row.event for row in store.log(view.run) if row.event is not None] for view in runs}
+        for view in runs:
+            found += [what for branch in _branches_of(view.flow) for what in _order(logs[view.run], branch)]
+            found += _dispositions(store, view.run)
+        facts = [event for events in logs.values() for event in events]
+        return found + _against_receivers(facts, logs, receivers) + _events_fed(facts)
     finally:
         store.close()
 
 
-def _against_receivers(events: Sequence[e.Event], receivers: Receivers) -> list[str]:
+def _events_fed(facts: Sequence[e.Event]) -> list[str]:
+    """Each event that was sent was fed once."""
+    fed = Counter(fact.event_id for fact in facts if isinstance(fact, e.EventReceived))
+    sent = sum(isinstance(fact, e.Emitted) for fact in facts)
+    return [] if len(fed) == sent == fed.total() else [f"{sent} events were sent, and fed {dict(fed)}"]
+
+
+def _against_receivers(
+    facts: Sequence[e.Event], logs: Mapping[str, Sequence[e.Event]], receivers: Receivers
+) -> list[str]:
     found: list[str] = []
     intended: dict[str, e.CallIntended] = {}
-    for event in events:
+    for event in facts:
         if isinstance(event, e.CallIntended) and event.purpose in ("do", "undo") and event.request:
             intended[str(event.request.get("message_id") or event.key)] = event
     truth = receivers.effects + receivers.mails
@@ -72,16 +85,28 @@ def _against_receivers(events: Sequence[e.Event], receivers: Receivers) -> list[
             found.append(f"an orphan: {times} effects of {key}, which no intent names")
         elif times > 1:
             found.append(f"{times} effects of {intended[key].step} {intended[key].purpose} ({intended[key].action})")
-    applied = {(*event.call, event.generation) for event in events if isinstance(event, e.CallApplied)}
-    settled = {
-        (*event.call, event.generation)
-        for event in events
-        if isinstance(event, e.CallSettled) and event.result == "applied"
-    }
+    known: set[str] = set()
+    for events in logs.values():
+        known |= _applied(events)
     for key, intent in intended.items():
-        said = (*intent.call, intent.generation) in applied | settled
-        if intent.action.startswith(("service.", "mail.")) and said != (truth[key] > 0):
-            found.append(f"{intent.step} {intent.purpose}: the log says {said}, the receiver {truth[key]} effects")
+        if intent.action.startswith(("service.", "mail.")) and (key in known) != (truth[key] > 0):
+            found.append(
+                f"{intent.step} {intent.purpose}: the log says {key in known}, the receiver {truth[key]} effects"
+            )
+    return found
+
+
+def _applied(events: Sequence[e.Event]) -> set[str]:
+    """The keys (or Message-IDs) of the calls that one run's log says were done."""
+    names: dict[tuple[Any, ...], str] = {}
+    found: set[str] = set()
+    for event in events:
+        if not isinstance(event, e.CallEvent) or event.purpose not in ("do", "undo"):
+            continue
+        if isinstance(event, e.CallIntended) and event.request:
+            names[*event.call, event.generation] = str(event.request.get("message_id") or event.key)
+        if isinstance(event, e.CallApplied) or (isinstance(event, e.CallSettled) and event.result == "applied"):
+            found.add(names.get((*event.call, event.generation), ""))
     return found
 
 
@@ -95,34 +120,46 @@ def _order(events: Sequence[e.Event], branch: str) -> list[str]:
     With a branch, only what stands in it and what stands in none: the branches do not wait for each other.
     """
     found: list[str] = []
-    is_closed = False
+    closed: set[str] = set()
     starts: dict[str, int] = {}
     undone: list[int] = []
     sent: Counter[tuple[str, str, int, int]] = Counter()
     for event in events:
         if isinstance(event, e.ForwardClosed):
-            is_closed = True
+            closed.add(event.step)
+        if isinstance(event, e.ScopeStarted):
+            closed.discard(event.step)  # an item that was set aside begins anew
+        if isinstance(event, e.CompensationBegun):
+            found += _newest_first(undone)
+            undone = []
         if not isinstance(event, e.CallIntended) or (branch and BRANCH_OF.get(event.step, branch) != branch):
             continue
         if event.purpose == "do":
             starts[event.step] = max(starts.get(event.step, 0), event.start_no)
-            if is_closed:
+            if any(is_in(event.step, scope) for scope in closed):
                 found.append(f"a forward intent of {event.step} after ForwardClosed")
         if event.purpose == "undo" and starts[event.step] not in undone:
             undone.append(starts[event.step])
         if event.action in ONCE:
             sent[event.step, event.purpose, event.part, event.generation] += 1
-    if undone != sorted(undone, reverse=True):
-        found.append(f"compensations started in the order {undone}")
+    found += _newest_first(undone)
     return found + [f"{name} was sent {times} times in one generation" for name, times in sent.items() if times > 1]
 
 
+def _newest_first(undone: Sequence[int]) -> list[str]:
+    in_order = sorted(undone, reverse=True)
+    return [] if list(undone) == in_order else [f"compensations started in the order {list(undone)}"]
+
+
 def _dispositions(store: SqlStore, run: str) -> list[str]:
-    return [
-        f"{effect.path} is {effect.disposition} at the end"
-        for effect in store.effects(run)
-        if effect.disposition == "pending"
-    ]
+    """Nothing is pending at the end, and the table says what the log does."""
+    state, _ = read_state(store, run)
+    folded: Counter[str] = Counter(effect.disposition for effect in state.effects.values())
+    for listing in state.lists.values():
+        folded.update(listing.left)
+    told = Counter(effect.disposition for effect in store.effects(run))
+    wrong = [] if told == +folded else [f"the table of effects says {dict(told)}, the log {dict(folded)}"]
+    return wrong + [f"{count} effects are pending at the end" for count in (told["pending"],) if count]
 
 
 def mails_of(ledger: Path) -> list[dict[str, Any]]:

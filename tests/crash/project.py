@@ -1,4 +1,5 @@
-"""The project of the crash cases: a flow with a step of every kind and compensations of every word, one with branches."""
+"""The project of the crash cases: a flow with a step of every kind and compensations of every word, one with branches,
+lists with all that can stand in them, runs that wait for each other, and one that is followed by another."""
 
 from __future__ import annotations
 
@@ -144,6 +145,78 @@ outputs: { id: "${{ steps.last.id }}", never: "${{ outcome.never }}" }
 BRANCH_OF = {"keyed": "one", "once": "one", "asked": "two", "own": "two"}
 """The branch of each step of `beside` that has one."""
 
+KEYED_STEP = """do: service.keyed
+    compensate: { cancel: service.undo_keyed, with: { of: "${{ output.id }}" } }
+"""
+LAST = """  - id: last
+    do: service.last
+    compensate: { cancel: service.undo_keyed, with: { of: "${{ output.id }}" } }
+"""
+
+
+def _flow(name: str, steps: str, top: str = "") -> str:
+    return (
+        f"flow: {name}\ntitle: A flow of the crash cases\nowner: person:me\nmode: live\nrun_key: ${{{{ trigger.id }}}}\n"
+        f"inputs: {{ name: text }}\n{top}steps:\n{steps}"
+    )
+
+
+LISTED = """  - id: rows
+    each: [{ n: a }, { n: b }, { n: c }]
+    named: ${{ item.n }}
+    at_once: 2
+    if_one_fails: %s
+    steps:
+      - id: both
+        parallel:
+          one:
+            - id: inner
+              each: [x, y]
+              steps:
+                - id: keyed
+                  do: service.keyed
+                  with: { note: "${{ item }}" }
+                  compensate: { cancel: service.undo_keyed, with: { of: "${{ output.id }}" } }
+          two:
+            - { id: sub, call: letter, with: { name: "${{ item.n }}" } }
+      - id: own
+        do: records.create
+        with: { collection: cases, name: "${{ item.n }}" }
+        compensate: cancel
+      - id: handed
+        when: ${{ item.n == "b" }}
+        do: service.handed
+        compensate: { none: It only counts. }
+"""
+LETTER = """  - id: asked
+    do: service.asked
+    compensate: { mark: service.undo_asked, with: { of: "${{ output.id }}" } }
+"""
+WAITS = f"""  - id: keyed
+    {KEYED_STEP}
+  - {{ id: paid, wait_for: payment.received, match: {{ claim: "${{{{ inputs.name }}}}" }} }}
+"""
+SENDS = """  - { id: told, emit: payment.received, with: { claim: "${{ inputs.name }}" } }
+  - id: asked
+    do: service.asked
+    compensate: { mark: service.undo_asked, with: { of: "${{ output.id }}" } }
+"""
+LOCKS = f"""  - id: keyed
+    lock: {{ record: case, id: "${{{{ inputs.name }}}}" }}
+    {KEYED_STEP}"""
+FOLLOWED = 'on_failure: { do: compensate, then_run: letter, with: { name: "${{ inputs.name }}" } }\n'
+FLOWS = {
+    "every": FLOW,
+    "beside": BESIDE,
+    "letter": _flow("letter", LETTER),
+    "listed": _flow("listed", LISTED % "stop" + LAST),
+    "aside": _flow("aside", LISTED % "continue" + LAST),
+    "waits": _flow("waits", WAITS + LAST),
+    "sends": _flow("sends", SENDS),
+    "locks": _flow("locks", LOCKS + LAST),
+    "followed": _flow("followed", f"  - id: keyed\n    {KEYED_STEP}" + LAST, FOLLOWED),
+}
+
 
 def write_project(folder: Path, *, origin: str, smtp_port: int) -> None:
     """The project in an empty folder."""
@@ -155,5 +228,5 @@ def write_project(folder: Path, *, origin: str, smtp_port: int) -> None:
         f'mail: {{ connector: email, host: 127.0.0.1, port: {smtp_port}, from: "a@x.example", allow_private: true,'
         " security: none, allow_insecure: true }\n"
     )
-    (folder / "flows" / "every.yaml").write_text(FLOW)
-    (folder / "flows" / "beside.yaml").write_text(BESIDE)
+    for name, text in FLOWS.items():
+        (folder / "flows" / f"{name}.yaml").write_text(text)

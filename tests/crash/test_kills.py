@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,27 +22,79 @@ from tests.support.says import DROP_AFTER, late, refused
 
 LATE = 150
 SLOWLY = 100
-VARIANTS = {
-    "forward": "succeeded", "compensating": "closed", "lost": "succeeded", "undo_lost": "closed",
-    "beside": "succeeded", "undone_beside": "compensated",
-}  # fmt: skip
-"""How each variant ends: the compensating ones have a hand-off, so a person closes them; in those named lost, answers
-are lost on the way forward or while compensating; the last two are of the flow with branches, whose receivers take
-their time, so that calls of both branches are out together."""
-FLOWS = {"beside": "beside", "undone_beside": "beside"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Variant:
+    """One way for things to go. `wanted`: each run by its flow, in the order they are started (those that follow come
+    last), and how it ends: where there is a hand-off, a person closes it.
+
+    `refused` is never done, `refused_once` the first time not; of `lost` the first answer is lost; `slow` takes its
+    time, so that several calls are out together. `new` are words of the points that it adds to those before it; none =
+    all of them.
+    """
+
+    wanted: tuple[tuple[str, str], ...]
+    started: int = 1
+    refused: tuple[str, ...] = ()
+    refused_once: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    slow: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
+
+
 SLOW = ("keyed", "asked", "undo_keyed", "undo_asked")
-
-LOST = {"lost": ("keyed", "asked", "found", "once"), "undo_lost": ("undo_keyed", "undo_asked", "undo_once")}
-
-NEW = {
-    "forward": (),
-    "compensating": ("undo", "last", "Closed", "Compensation", "Hand", "Record", "quarantine", "delete", "Finished"),
-    "lost": ("lookup", "Unknown", "Settled", "retry", "Hand", "Record", "find", "Timer"),
-    "undo_lost": ("undo_lookup", "Unknown", "Settled", "retry", "Timer"),
-    "beside": ("keyed", "asked", "Scope", "Branch", "own"),
-    "undone_beside": ("undo", "Closed", "Compensation", "delete"),
-}
-"""Words of the points that a variant adds to those before it; none = all of them."""
+LAST = ("last",)
+VARIANTS = {
+    "forward": Variant(wanted=(("every", "succeeded"),)),
+    "compensating": Variant(
+        wanted=(("every", "closed"),), refused=LAST,
+        new=("undo", "last", "Closed", "Compensation", "Hand", "Record", "quarantine", "delete", "Finished"),
+    ),
+    "lost": Variant(
+        wanted=(("every", "succeeded"),), lost=("keyed", "asked", "found", "once"),
+        new=("lookup", "Unknown", "Settled", "retry", "Hand", "Record", "find", "Timer"),
+    ),
+    "undo_lost": Variant(
+        wanted=(("every", "closed"),), refused=LAST, lost=("undo_keyed", "undo_asked", "undo_once"),
+        new=("undo_lookup", "Unknown", "Settled", "retry", "Timer"),
+    ),
+    "beside": Variant(
+        wanted=(("beside", "succeeded"),), slow=SLOW, new=("keyed", "asked", "Scope", "Branch", "own")
+    ),
+    "undone_beside": Variant(
+        wanted=(("beside", "compensated"),), refused=LAST, slow=SLOW, new=("undo", "Closed", "Compensation", "delete")
+    ),
+    "listed": Variant(
+        wanted=(("listed", "succeeded"),),
+        new=("rows/2/inner", "rows/2/sub", "rows/2/own", "ScopeEnded", "ItemStarted", "handed"),
+    ),
+    "undone_list": Variant(
+        wanted=(("listed", "compensated"),), refused=LAST,
+        new=("Closed", "Compensation", "rows/2/inner/1/keyed undo", "rows/1/sub", "delete", "ScopeEnded"),
+    ),
+    "aside": Variant(
+        wanted=(("aside", "succeeded"),), refused_once=("handed",),
+        new=("rows/2/inner/1/keyed undo", "rows/2/sub/asked undo", "Closed", "Compensation", "Aside", "Hand", "handed"),
+    ),
+    "pair": Variant(
+        wanted=(("waits", "succeeded"), ("sends", "succeeded")), started=2,
+        new=("Awaited", "Emitted", "Received", "feed", "start", "told", "paid", "last"),
+    ),
+    "undone_pair": Variant(
+        wanted=(("waits", "compensated"), ("sends", "succeeded")), started=2, refused=LAST,
+        new=("feed", "Closed", "undo", "Finished"),
+    ),
+    "locks": Variant(wanted=(("locks", "succeeded"), ("locks", "succeeded")), started=2, slow=("keyed",)),
+    "undone_locks": Variant(
+        wanted=(("locks", "compensated"), ("locks", "compensated")), started=2, refused=LAST,
+        new=("undo", "Closed", "Compensation", "Finished"),
+    ),
+    "followed": Variant(
+        wanted=(("followed", "compensated"), ("letter", "succeeded")), refused=LAST,
+        new=("Closed", "undo", "Finished", "asked", "columns"),
+    ),
+}  # fmt: skip
 
 
 class Bench:
@@ -67,61 +120,64 @@ class Bench:
         self.http.close()
         self.smtp.close()
 
-    def begin(self, variant: str, target: str = "") -> None:
+    def begin(self, variant: Variant, target: str = "") -> None:
         """A fresh database and fresh receivers."""
         shutil.rmtree(self.project / ".amends", ignore_errors=True)
         self.http.reset()
         self.http.ask("POST", "/plans", {"id": "basic", "label": "Basic"})
         self.http.reset()
-        for name in SLOW if variant in FLOWS else ():
+        for name in variant.slow:
             self.http.script(f"POST /{name}", always=late(SLOWLY))
-        if variant in ("compensating", "undo_lost", "undone_beside"):
-            self.http.script("POST /last", always=refused())
-        for name in LOST.get(variant, ()):
+        for name in variant.refused:
+            self.http.script(f"POST /{name}", always=refused())
+        for name in variant.refused_once:
+            self.http.script(f"POST /{name}", refused())
+        for name in variant.lost:
             self.http.script(f"POST /{name}", DROP_AFTER)
         is_during = target.startswith("during call")
         if is_during:
             self.http.script(f"POST /{target.split()[2]}", late(LATE))
         self.smtp.script(after_dot=[f"delay {LATE}"] * 3 if is_during and target.split()[2] == "send" else [])
 
-    def child(self, case: str, variant: str, **words: object) -> int:
+    def child(self, case: str, variant: Variant, **words: object) -> int:
         """Runs one child to its end; answers its exit code (-9: killed)."""
         assert self.zygote.stdin is not None
         assert self.zygote.stdout is not None
-        self.zygote.stdin.write(json.dumps({"case": case, "flow": FLOWS.get(variant, "every"), **words}) + "\n")
+        flows = [flow for flow, _ in variant.wanted[: variant.started]]
+        self.zygote.stdin.write(json.dumps({"case": case, "flows": flows, **words}) + "\n")
         self.zygote.stdin.flush()
         status: int = json.loads(self.zygote.stdout.readline())["status"]
         return status
 
-    def points(self, variant: str) -> list[tuple[int, str]]:
+    def points(self, name: str) -> list[tuple[int, str]]:
         """Every point an undisturbed run passes, with its number; the run itself must hold."""
-        case = f"trace{variant}"
+        case, variant = f"trace{name}", VARIANTS[name]
         self.begin(variant)
         trace = self.folder / case
         assert self.child(case, variant, trace=str(trace)) == 0, _error(self.project)
-        assert self.verdict(case, VARIANTS[variant]) == []
+        assert self.verdict(case, variant) == []
         lines = [line.split(" ", 1) for line in trace.read_text().splitlines()]
         return [(int(number), point) for number, point in lines]
 
-    def verdict(self, case: str, wanted: str) -> list[str]:
+    def verdict(self, case: str, variant: Variant) -> list[str]:
         receivers = Receivers.read(self.http.ledger(), mails_of(self.smtp.ledger_file), case)
-        return violations(self.project, receivers, wanted=wanted)
+        return violations(self.project, receivers, wanted=variant.wanted)
 
-    def kill(self, number: int, variant: str, point: tuple[int, str]) -> Verdict:
+    def kill(self, number: int, name: str, point: tuple[int, str], **words: object) -> Verdict:
         """One case: die at the point, start again, go on to the end, compare."""
-        nth, target = point
-        case = f"{variant[0]}{number}"
+        (nth, target), variant = point, VARIANTS[name]
+        case = f"{name}{number}"
         self.begin(variant, target)
         killed = self.child(case, variant, target=target, nth=nth)
-        again = self.child(case, variant)
+        again = self.child(case, variant, **words)
         wrong = [] if killed in (-9, 0) else [f"the first process ended {killed}, it was not killed"]
         if again != 0:
             wrong.append(f"the second process ended {again}: {_error(self.project)}")
         else:
-            wrong += self.verdict(case, VARIANTS[variant])
+            wrong += self.verdict(case, variant)
         effects = sum(self.http.ledger()["by_key"].values())
         return Verdict(
-            variant=variant, nth=nth, point=target, wrong=tuple(wrong), effects=effects, was_killed=killed == -9,
+            variant=name, nth=nth, point=target, wrong=tuple(wrong), effects=effects, was_killed=killed == -9,
             lost=lost_at_once(self.project),
         )  # fmt: skip
 
@@ -158,30 +214,51 @@ def benches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Bench]]:
         bench.close()
 
 
+def _chosen(name: str, points: list[tuple[int, str]]) -> list[tuple[int, str, tuple[int, str]]]:
+    new = VARIANTS[name].new
+    return [
+        (number, name, point) for number, point in enumerate(points) if not new or any(word in point[1] for word in new)
+    ]
+
+
 @pytest.mark.crash
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_no_kill_loses_or_repeats_anything(benches: list[Bench], capsys: pytest.CaptureFixture[str]) -> None:
-    cases = [
-        (number, variant, point)
-        for variant in VARIANTS
-        for number, point in enumerate(benches[0].points(variant))
-        if not NEW[variant] or any(word in point[1] for word in NEW[variant])
-    ]
+    cases = [case for name in VARIANTS for case in _chosen(name, benches[0].points(name))]
     with ThreadPoolExecutor(len(benches)) as lanes:
         shares = [cases[lane :: len(benches)] for lane in range(len(benches))]
         told = list(lanes.map(lambda bench, share: [bench.kill(*each) for each in share], benches, shares))
     verdicts = [verdict for lane in told for verdict in lane if verdict.was_killed]
     wrong = [verdict for verdict in verdicts if verdict.wrong]
+    by_variant = Counter(verdict.variant for verdict in verdicts)
     with capsys.disabled():
         effects = sum(verdict.effects for verdict in verdicts)
         both = sum(verdict.lost >= 2 for verdict in verdicts)
         print(
             f"\nkilled at {len(verdicts)} points, {both} with two calls out or more, {effects} effects at the receiver, "
-            f"{len(wrong)} cases went wrong"
+            f"{len(wrong)} cases went wrong\n" + ", ".join(f"{name} {count}" for name, count in by_variant.items())
         )
     assert not wrong, "\n".join(f"{v.variant} {v.nth} {v.point}: {'; '.join(v.wrong)}" for v in wrong)
-    assert len(verdicts) >= 150
+    assert len(verdicts) >= 200
+    assert by_variant.keys() == VARIANTS.keys()
     assert sum(verdict.lost >= 2 for verdict in verdicts if verdict.variant == "beside") >= 4
     assert sum(verdict.lost >= 2 for verdict in verdicts if verdict.variant == "undone_beside") >= 4
     assert sum(verdict.effects for verdict in verdicts) >= 5 * len(verdicts)
+
+
+@pytest.mark.crash
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fault", "variant", "point", "said"),
+    [
+        ("send_again", "forward", "after call once do", "effects of once do"),
+        ("forget_events", "undone_pair", "before commit feed event", "the second process ended 1"),
+        ("forget_items", "undone_list", "after commit CompensationBegun", "the second process ended 1"),
+    ],
+)
+def test_a_planted_mistake_is_seen(benches: list[Bench], fault: str, variant: str, point: str, said: str) -> None:
+    verdict = benches[0].kill(0, variant, (1, point), fault=fault, patience=3)
+    assert verdict.was_killed
+    assert any(said in sentence for sentence in verdict.wrong), verdict.wrong
+    assert not benches[0].kill(1, variant, (1, point)).wrong

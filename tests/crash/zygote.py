@@ -10,6 +10,7 @@ import os
 import sys
 import time
 import traceback
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,22 @@ from runner import app
 from runner.clock import MachineClock
 from runner.contract import Connector
 from runner.core import events as e
-from runner.core.state import HandOff, State
-from runner.engine.past import read_state
+from runner.core import recall
+from runner.core.state import Call, CallName, HandOff, State
+from runner.engine import embedded
+from runner.engine.past import StoredItems, read_state
+from runner.engine.perform import not_begun
 from runner.engine.starting import Wish
 from runner.language.bundle import Bundle
 from runner.language.project import Project
 from runner.outside import ProjectOutside
 from runner.people.operations import Order
 from runner.store import sql
+from runner.store.ended import EndedItems
+from runner.store.facts import RunFilter
 from runner.store.lock import EngineLock
 from tests.crash.killer import Killer, KillingConnector, KillingStore
+from tests.crash.project import FLOWS
 
 PATIENCE = 20.0
 
@@ -45,36 +52,51 @@ def install(killer: Killer) -> None:
     ProjectOutside.connector = connected  # type: ignore[method-assign]
 
 
-async def drive(command: dict[str, Any], project: Project, bundle: Bundle) -> None:
-    """Starts the run (or joins it), answers what a person is asked by what the receivers' ledgers say, to the end."""
+async def drive(command: dict[str, Any], project: Project, bundles: Mapping[str, Bundle]) -> None:
+    """Starts the runs of a case (or joins them), answers what a person is asked by what the receivers' ledgers say, to
+    the end of all.
+    """
     folder = project.folder
     driver = app.OwnDriver(project, MachineClock(), EngineLock(folder))
     async with driver.running():
-        wish = Wish(given={"name": command["case"]}, key=command["case"], starter="person:me")
-        started = await driver.start_bundle(bundle, wish)
-        end = time.monotonic() + PATIENCE
+        for number, flow in enumerate(command["flows"]):
+            key = f"{command['case']}-{number}"
+            wish = Wish(given={"name": command["case"]}, key=key, starter="person:me")
+            started = await driver.start_bundle(bundles[flow], wish)
+            await driver.engine.rest(started.run)
+        end = time.monotonic() + command.get("patience", PATIENCE)
         while time.monotonic() < end:
-            view = await driver.follow(started.run, lambda: None, patience=5_000)
-            if view.ended_at is not None:
+            opened = driver.store.runs(RunFilter(open_only=True))
+            if not opened:
                 return
-            bundle_state, _ = read_state(driver.store, started.run)
-            question = bundle_state.open_handoffs[0]
-            await driver.act(started.run, answer(folder, driver.store, bundle_state, question))
-        raise TimeoutError(f"run {started.run} did not end: {driver.store.run(started.run)}")
+            for view in opened:
+                await _go_on(driver, view.run)
+        raise TimeoutError(f"they did not end: {driver.store.runs(RunFilter(open_only=True))}")
 
 
-def answer(folder: Path, store: Any, state: State, question: HandOff) -> Order:
+async def _go_on(driver: app.OwnDriver, run: str) -> None:
+    """Follows a run until it rests; a question is answered, and nothing else is done about it."""
+    view = await driver.follow(run, lambda: None, patience=5_000)
+    state, _ = read_state(driver.store, run)
+    if view.ended_at is None and state.open_handoffs:
+        await driver.act(run, answer(driver.store, state, state.open_handoffs[0]))
+    await asyncio.sleep(0.005)
+
+
+def answer(store: Any, state: State, question: HandOff) -> Order:
     """What an honest person answers: they look at the receiver."""
+    if question.kind == "set_aside":
+        return Order(action="retry", by="person:me", handoff=question.id)
     if question.purpose not in ("do", "undo"):
         return Order(action="done", by="person:me", handoff=question.id, reason="Seen to.")
     call = state.calls[question.step, question.purpose, question.part]
-    found = happened(folder, store, state, question, call.key)
+    found = happened(store.path.parent.parent, store, state, call.key)
     if found is None:
         return Order(action="did_not", by="person:me", handoff=question.id)
     return Order(action="happened", by="person:me", handoff=question.id, output={"id": found}, external_id=found)
 
 
-def happened(folder: Path, store: Any, state: State, question: HandOff, key: str) -> str | None:
+def happened(folder: Path, store: Any, state: State, key: str) -> str | None:
     """The outside id of the effect of this call, by the true ledgers."""
     told = json.loads((folder / "receivers.json").read_text())
     for line in Path(told["mails"]).read_text().splitlines() if Path(told["mails"]).exists() else []:
@@ -98,24 +120,55 @@ def ledger(port: int) -> dict[str, Any]:
         return found
 
 
-def case(command: dict[str, Any], project: Project, bundle: Bundle) -> None:
-    """One child: with a point to die at, or to the end."""
+def case(command: dict[str, Any], project: Project, bundles: Mapping[str, Bundle]) -> None:
+    """One child: with a point to die at, or to the end; `fault` plants a mistake."""
     trace = Path(command["trace"]) if command.get("trace") else None
+    FAULTS[command.get("fault", "")]()
     install(Killer(target=command.get("target", ""), nth=command.get("nth", 1), trace=trace))
-    asyncio.run(drive(command, project, bundle))
+    asyncio.run(drive(command, project, bundles))
+
+
+def _send_again() -> None:
+    """Whatever the dead engine had sent is taken not to have left."""
+
+    def nothing_left(name: CallName, call: Call, at: int, *, is_own: bool) -> e.OutcomeEvent:
+        return not_begun(name, call, at)
+
+    setattr(embedded, "taken_over", nothing_left)  # noqa: B010
+
+
+def _forget_events() -> None:
+    """Events that were kept when the engine died are never fed."""
+    setattr(EndedItems, "open_events", lambda store: ())  # noqa: B010
+
+
+def _forget_items() -> None:
+    """Of the ended items only the newest are made good."""
+    newest = StoredItems.newest
+
+    def few(self: StoredItems, scope: str, before: int | None, limit: int) -> Sequence[tuple[int, str]]:
+        return newest(self, scope, before, limit) if before is None else ()
+
+    setattr(StoredItems, "newest", few)  # noqa: B010
+
+
+FAULTS = {
+    "": lambda: None, "send_again": _send_again, "forget_events": _forget_events, "forget_items": _forget_items,
+}  # fmt: skip
 
 
 def main() -> None:
     """Reads commands until the end of input. The flows are read once, before the first fork."""
     project = Project.open(sys.argv[1])
-    bundles = {flow: project.bundle(flow) for flow in ("every", "beside")}
+    bundles = {flow: project.bundle(flow) for flow in FLOWS}
+    recall.PAGE = 3
     for line in sys.stdin:
         command = json.loads(line)
         child = os.fork()
         if child == 0:
             code = 1
             try:
-                case(command, project, bundles[command["flow"]])
+                case(command, project, bundles)
                 code = 0
             except BaseException:  # noqa: BLE001 - the child tells, whatever it was
                 Path(project.folder, "child.err").write_text(traceback.format_exc())
