@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from runner.errors import AlreadySo
 from runner.store.facts import RunFilter
 from tests.cases.ground import flow, intents, opened
 from tests.cases.processes import dying
+from tests.lists.ground import notes, refuse
 from tests.support.says import failing, refused
 from tests.support.smtp_service import SmtpScript
 
@@ -124,7 +126,7 @@ async def test_a2_a_person_retries_the_failed_step_after_a_restart(tmp_path: Pat
 
 
 async def test_a2_an_operator_retries_what_a_503_has_stopped(tmp_path: Path) -> None:
-    """Case A2 whole, but for a list's rows: five steps, the fourth is refused once, a person presses the button."""
+    """Five steps, the fourth is refused once, a person presses the button."""
     text = FIVE.replace("amount: 40 }", "amount: 40 }\n    retry: { tries: 1 }")
     async with opened(tmp_path, text) as ground:
         ground.shop.world.put("/plans/pro", {"label": "Pro"})
@@ -174,3 +176,77 @@ async def test_a2_nothing_is_sent_again_when_the_engine_begins_anew_at_each_step
         assert ground.effects() == ["/deal", "/log", "/charge", "/ticket"]
         keys = [seen.key for seen in ground.shop.requests if seen.path == "/charge"]
         assert len(keys) == 4
+
+
+TEN = [{"n": f"row{number}"} for number in range(1, 11)]
+
+
+def ten(name: str, more: str = "", on_failure: str = "review") -> str:
+    return flow(
+        name,
+        f"""  - id: deal
+    do: shop.deal
+    with: {{ note: before }}
+    compensate: {{ cancel: shop.undo_deal, with: {{ note: x, of: "${{{{ output.id }}}}" }} }}
+  - id: rows
+    each: ${{{{ inputs.rows }}}}
+    named: ${{{{ item.n }}}}
+{more}    steps:
+      - id: charge
+        do: shop.charge
+        with: {{ note: "${{{{ item.n }}}}" }}
+        compensate: {{ cancel: shop.refund, with: {{ note: x, of: "${{{{ output.id }}}}" }} }}
+      - id: log
+        do: shop.log
+        with: {{ note: "${{{{ item.n }}}}" }}
+        compensate: {{ none: It only counts. }}
+""",
+        inputs="{ rows: { list: { n: text } } }",
+        on_failure=on_failure,
+    )
+
+
+async def test_a2_a_row_that_fails_once_is_tried_again_and_no_other(tmp_path: Path) -> None:
+    async with opened(tmp_path, ten("ten")) as ground, ground.engine() as engine:
+        refuse(ground.shop, "/log", ["row7"], failing(503))
+        view = await engine.run("ten", "k1", rows=TEN)
+        assert view.status == "succeeded"
+        assert (notes(ground, "/charge"), notes(ground, "/log")) == ([row["n"] for row in TEN],) * 2
+        assert (ground.asked("/deal"), ground.asked("/charge"), ground.asked("/log")) == (1, 10, 11)
+        engine.holds(view.run)
+
+
+async def test_a2_a_person_resumes_a_list_at_the_row_that_failed(tmp_path: Path) -> None:
+    """Rows 1 to 6 once, over a restart of the engine; row 7 from its failed step on; then 8 to 10."""
+    async with opened(tmp_path, ten("ten")) as ground:
+        refuse(ground.shop, "/log", ["row7"])
+        async with ground.engine() as engine:
+            run = (await engine.run("ten", "k1", rows=TEN)).run
+            view = engine.store.run(run)
+            assert (view.status, view.at_step) == ("needs_person", "rows/7/log")
+            assert notes(ground, "/charge") == [f"row{number}" for number in range(1, 8)]
+        async with ground.engine() as engine:
+            assert (await engine.order(run, "retry")).status == "succeeded"
+            assert len(engine.store.runs(RunFilter())) == 1, "one run with attempts, not several runs"
+            assert [one.generation for one in intents(engine.events(run), "rows/7/log")] == [0, 1]
+            engine.holds(run)
+        assert (notes(ground, "/charge"), notes(ground, "/log")) == ([row["n"] for row in TEN],) * 2
+        assert (ground.asked("/deal"), ground.asked("/charge"), ground.asked("/log")) == (1, 10, 11)
+
+
+async def test_a2_a_row_that_was_set_aside_is_resumed_alone(tmp_path: Path) -> None:
+    text = ten("ten", "    at_once: 3\n    if_one_fails: continue\n", "compensate")
+    async with opened(tmp_path, text) as ground:
+        refuse(ground.shop, "/log", ["row7"])
+        async with ground.engine() as engine:
+            view = await engine.run("ten", "k1", rows=TEN)
+            assert (view.status, view.waiting_for) == ("needs_person", "1 item was set aside: row7.")
+            assert ground.asked("/refund") == 1
+        async with ground.engine() as engine:
+            assert (await engine.order(view.run, "retry", step="rows/7")).status == "succeeded"
+            engine.holds(view.run)
+        assert (ground.asked("/deal"), ground.asked("/charge"), ground.asked("/log")) == (1, 11, 11)
+        assert sorted(notes(ground, "/log")) == sorted(row["n"] for row in TEN)
+        counted = Counter(notes(ground, "/charge"))
+        assert counted.pop("row7") == 2, "what was taken back is done anew"
+        assert set(counted.values()) == {1}
