@@ -287,14 +287,14 @@ class OwnDriver:
         """Reports a person's order and waits until the engine has decided about it."""
         run = self.store.run(run).run
         self._look_again()
-        state, _ = read_state(self.store, run)
+        state, _ = await self.engine.past.read(run)
         if state.has_ended and order.action in ORDERS and sentence(state, order.action)[0] == "done":
             return await self._clean_up(state, order)
         if order.action == "move":
             await move(self.store, self._project.again(), run, order, self._clock.now)
         else:
             bundle = self._outside.bundle(state.bundle)
-            await give(self.store, bundle, run, order, lambda at: max(self._clock.now(), at.at))
+            await give(self.store, bundle, run, order, lambda at: max(self._clock.now(), at.at), self.engine.past)
         self.engine.wake(run)
         if not any(call.is_open for call in state.calls.values()):
             await self.engine.rest(run)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -23,14 +22,13 @@ from runner.engine.advance import Turn, admit_within, advance, append_of, column
 from runner.engine.alarm import SWEEP, Alarm
 from runner.engine.driven import OPEN_DESK, Desk, Driven, Outside
 from runner.engine.limits import Begun, Limits
-from runner.engine.past import StoredItems, read_state
+from runner.engine.past import Past, StoredItems
 from runner.engine.perform import LATEST_START, late_evidence, not_begun, outcome_event, perform, taken_over
 from runner.engine.starting import following, following_id
 from runner.errors import AmendsError, SequenceConflict, StoreError, StoreUnwritable
 from runner.store.artifacts import fit
 from runner.store.facts import (
     AlreadyReported,
-    LogEnd,
     NewRun,
     OwnOperation,
     RecordIsHeld,
@@ -39,9 +37,6 @@ from runner.store.facts import (
 )
 
 log = logging.getLogger("amends.engine")
-LONG_LOG = 200
-KEPT = 64
-"""Of so many runs with a log at least that long the state is kept while they rest."""
 GRACE = 5.0
 AFTER_DEFECT = 30_000
 AFTER_FAULT = 1.0
@@ -70,8 +65,7 @@ class Embedded:
         self._resting: dict[str, list[asyncio.Future[None]]] = {}
         self._background: list[asyncio.Task[None]] = []
         self._alarm = Alarm(store, clock, self.wake, self._driving, self._not_in_line)
-        self._fresh: dict[str, tuple[State, LogEnd]] = {}
-        self._kept: OrderedDict[str, tuple[State, LogEnd]] = OrderedDict()
+        self.past = Past(store)
         self._touched: set[str] = set()
         self._is_stopping = False
         self.observers: list[Observer] = []
@@ -117,7 +111,7 @@ class Embedded:
     def begin(self, started: Started, event: e.RunStarted) -> None:
         """A run that was just started here: its state is known without reading."""
         if started.end is not None and not event.continues:
-            self._fresh[started.run] = (fold(State(), event), started.end)
+            self.past.begin(started.run, fold(State(), event), started.end)
         self.wake(started.run)
 
     async def rest(self, run: str) -> None:
@@ -174,23 +168,22 @@ class Embedded:
 
     # -- driving one run --
 
-    def _read(self, run: str) -> Driven:
-        known = self._fresh.pop(run) if run in self._fresh else None
-        state, end = known if known is not None else read_state(self._store, run, self._kept.pop(run, None))
+    async def _read(self, run: str) -> Driven:
+        state, end = await self.past.take_up(run)
         bundle = self._outside.bundle(state.bundle)
         return Driven(run=run, bundle=bundle, state=state, end=end, woken=self._driving[run])
 
-    def _read_again(self, driven: Driven) -> None:
-        """The state as the log has it now."""
-        fresh = self._read(driven.run)
-        driven.state, driven.end, driven.bundle = fresh.state, fresh.end, fresh.bundle
+    async def _read_again(self, driven: Driven) -> None:
+        """The state as the log has it now, from where it was known on."""
+        driven.state, driven.end = await self.past.read(driven.run, (driven.state, driven.end))
+        driven.bundle = self._outside.bundle(driven.state.bundle)
         driven.columns, driven.waits, driven.told = None, None, State()
 
     def _now(self, state: State) -> int:
         return max(self._clock.now(), state.at)
 
     async def _drive(self, run: str) -> None:
-        driven = self._read(run)
+        driven = await self._read(run)
         await self._take_over(driven)
         reported: tuple[e.Event, ...] = ()
         try:
@@ -212,10 +205,6 @@ class Embedded:
             raise
         finally:
             await self._keep_outcomes(driven)
-        if driven.state.seq > LONG_LOG and not driven.state.has_ended:
-            self._kept[run] = (driven.state, driven.end)
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
 
     async def _take_over(self, driven: Driven) -> None:
         """Attempts that nobody makes any more, because their engine is gone or broke off, get their outcome."""
@@ -224,7 +213,7 @@ class Embedded:
             is_own = driven.bundle.actions[call.action].own
             await self._report(driven, (taken_over(name, call, self._now(driven.state), is_own=is_own),))
         if lost:
-            self._read_again(driven)
+            await self._read_again(driven)
 
     async def _keep_outcomes(self, driven: Driven) -> None:
         """Whatever has broken off the driving: the calls that are out get their outcome."""
@@ -263,6 +252,7 @@ class Embedded:
                 reported = ()
                 continue
             driven.state, driven.columns, driven.waits, driven.told = turn.after, columns, waits, turn.after
+            self.past.keep(driven.run, driven.state, driven.end)
             await self._tell(driven.run, turn)
             self._alarm.set(columns.wake_at)
             self._pass_on(turn)
@@ -334,7 +324,7 @@ class Embedded:
         if isinstance(refused, StoreUnwritable):
             await self._pause(refused)
         await self._report(driven, reported)
-        self._read_again(driven)
+        await self._read_again(driven)
         if isinstance(refused, StoreUnwritable):
             await self._disown(driven, turn.intents)
 
@@ -344,7 +334,7 @@ class Embedded:
             call = driven.state.calls.get(intent.call)
             if call is not None and call.is_open and call.attempt == intent.attempt:
                 await self._report(driven, (not_begun(intent.call, call, self._now(driven.state)),))
-                self._read_again(driven)
+                await self._read_again(driven)
 
     async def _report(self, driven: Driven, reported: tuple[e.Event, ...]) -> None:
         """Writes reports, as often as it takes. Raises StoreUnwritable when the engine stops before there is room."""
@@ -418,7 +408,7 @@ class Embedded:
             end, event = await self._store.carry_out(operation, lambda outcome: outcome_event(intent, outcome, at))
         except StoreUnwritable as refused:
             await self._pause(refused)
-            self._read_again(driven)
+            await self._read_again(driven)
             await self._disown(driven, (intent,))
             return
         except AlreadyReported:
@@ -428,7 +418,7 @@ class Embedded:
             for observer in self.observers:
                 observer(driven.run, (event,), driven.state)
         else:
-            self._read_again(driven)
+            await self._read_again(driven)
 
     async def _outcomes(self, driven: Driven) -> tuple[e.Event, ...]:
         """Waits for the next answers and turns them into facts; or for a report of others, which is then read."""
@@ -441,7 +431,7 @@ class Embedded:
             driven.woken.clear()
             self._again.discard(driven.run)
             if self._store.log_end(driven.run) != driven.end:
-                self._read_again(driven)
+                await self._read_again(driven)
         return self._facts(driven, done)
 
     def _facts(self, driven: Driven, done: AbstractSet[asyncio.Task[Any]]) -> tuple[e.Event, ...]:

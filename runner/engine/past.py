@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
 from runner.core import events as e
@@ -11,25 +13,79 @@ from runner.store.facts import LogEnd, Logs, Store
 
 PAGE = 1_000
 """Rows of a log that are read at a time."""
+LONG_LOG = 200
+KEPT = 64
+"""Of so many runs with a log at least that long the state is kept."""
+
+Known = tuple[State, LogEnd]
+"""A run's state, and the end of the log that it was read to."""
 
 
-def read_state(store: Logs, run: str, known: tuple[State, LogEnd] | None = None) -> tuple[State, LogEnd]:
+def read_state(store: Logs, run: str, known: Known | None = None) -> Known:
     """A run's state out of its log, from what is known of it on; a clean-up run begins where the run it cleans up after
     ended. Raises NotFound.
     """
-    state, end = known or (State(), LogEnd(seq=0, hash=""))
     while True:
-        rows = store.log(run, after=end.seq, limit=PAGE)
-        for row in rows:
-            if isinstance(row.event, e.RunStarted) and row.event.continues:
-                state, _ = read_state(store, row.event.continues)
-                state = replace(state, seq=row.seq - 1)
-            if row.event is not None:
-                state = fold(state, row.event)
-        if rows:
-            end = LogEnd(seq=rows[-1].seq, hash=rows[-1].hash)
-        if len(rows) < PAGE:
-            return state, end
+        known, is_all = _read_page(store, run, known)
+        if is_all:
+            return known
+
+
+def _read_page(store: Logs, run: str, known: Known | None) -> tuple[Known, bool]:
+    state, end = known or (State(), LogEnd(seq=0, hash=""))
+    rows = store.log(run, after=end.seq, limit=PAGE)
+    for row in rows:
+        if isinstance(row.event, e.RunStarted) and row.event.continues:
+            state, _ = read_state(store, row.event.continues)
+            state = replace(state, seq=row.seq - 1)
+        if row.event is not None:
+            state = fold(state, row.event)
+    if rows:
+        end = LogEnd(seq=rows[-1].seq, hash=rows[-1].hash)
+    return (state, end), len(rows) < PAGE
+
+
+class Past:
+    """The states that the engine knows. Those of long logs are kept, so that they are not read anew each time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._begun: dict[str, Known] = {}
+        self._kept: OrderedDict[str, Known] = OrderedDict()
+
+    def begin(self, run: str, state: State, end: LogEnd) -> None:
+        """A run was just started here."""
+        self._begun[run] = (state, end)
+
+    async def take_up(self, run: str) -> Known:
+        """A run's state, to be driven: without a look at the log where it has just begun. Raises NotFound."""
+        return self._begun.pop(run) if run in self._begun else await self.read(run)
+
+    def keep(self, run: str, state: State, end: LogEnd) -> None:
+        """This is what has become of the run."""
+        if state.has_ended or state.is_erased:
+            self._kept.pop(run, None)
+        elif state.seq > LONG_LOG:
+            self._kept[run] = (state, end)
+            self._kept.move_to_end(run)
+            if len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+
+    async def read(self, run: str, known: Known | None = None) -> Known:
+        """The run's state as the log has it now. Others have their turn while a long log is read. Raises NotFound."""
+        known = known or self._kept.get(run)
+        found = await self._read_on(run, known)
+        if known is not None and found[0].is_erased:  # what was erased is in no state any more
+            found = await self._read_on(run, None)
+        self.keep(run, *found)
+        return found
+
+    async def _read_on(self, run: str, known: Known | None) -> Known:
+        while True:
+            known, is_all = _read_page(self._store, run, known)
+            if is_all:
+                return known
+            await asyncio.sleep(0)
 
 
 class StoredItems:

@@ -12,7 +12,7 @@ from runner.contract import Json
 from runner.core import events as e
 from runner.core.paths import catcher_of, list_of, number_of, scope_of
 from runner.core.state import WITHDRAWN, HandOff, State
-from runner.engine.past import read_state
+from runner.engine.past import Past
 from runner.errors import AlreadySo, NotPossible, SequenceConflict
 from runner.language.bundle import Bundle
 from runner.language.expressions import needed
@@ -44,13 +44,16 @@ CHOICES = (
 ORDERS = ("pause", "resume", "stop", "stop_compensate", "acknowledge", *CHOICES)
 
 
-async def give(store: Store, bundle: Bundle, run: str, order: Order, now: Callable[[State], int]) -> None:
-    """Writes the report that an order becomes, if the run still stands as it was looked at; else looks again.
+async def give(
+    store: Store, bundle: Bundle, run: str, order: Order, now: Callable[[State], int], past: Past | None = None
+) -> None:
+    """Writes the report that an order becomes, if the run still stands as it was looked at; else looks again. `past` is
+    what the engine knows of runs.
 
     So of orders at the same time one is done first, and the others are told of it. Raises NotPossible, AlreadySo.
     """
     while True:
-        state, end = read_state(store, run)
+        state, end = await (past or Past(store)).read(run)
         order = pinned(state, order)
         report = report_for(bundle, state, order, now(state))
         try:
