@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from runner.contract import Json
 from runner.core import events as e
 from runner.engine.starting import Wish
 from runner.store.facts import RunFilter
-from tests.cases.ground import Engine, Ground, flow, opened
+from tests.cases.ground import Engine, Ground, flow, opened, until
 from tests.cases.processes import dying
 
 NAME = "receipt.received"
@@ -41,6 +40,10 @@ async def send(engine: Engine, event_id: str, **data: Json) -> bool:
 
 def received(engine: Engine, run: str) -> list[e.EventReceived]:
     return [event for event in engine.events(run) if isinstance(event, e.EventReceived)]
+
+
+def awaited(engine: Engine, run: str) -> list[e.EventAwaited]:
+    return [event for event in engine.events(run) if isinstance(event, e.EventAwaited)]
 
 
 def logged(ground: Ground) -> list[str]:
@@ -151,13 +154,12 @@ async def test_what_comes_too_late_is_late_and_kept(tmp_path: Path) -> None:
 async def test_at_the_deadline_itself_it_is_late_or_there_but_never_both(tmp_path: Path) -> None:
     late = waiter("late", more="    within: 1 s\n    if_late: continue\n")
     async with opened(tmp_path, late) as ground, ground.engine() as engine:
-        runs = [await engine.start("late", f"k{number}", name=f"C{number}") for number in range(30)]
-        waits: Mapping[str, int | None] = {}
-        while len(waits) < len(runs):
-            waits = {view.run: view.wake_at for view in engine.store.runs(RunFilter()) if view.wake_at}
-            await engine.driver.engine.rest(runs[-1])
-        due = min(at for at in waits.values() if at is not None)
-        while MachineClock().now() < due - 4:  # noqa: ASYNC110
+        pinned = await engine.driver.pin("late")
+        wishes = [Wish(given={"name": f"C{number}"}, key=f"k{number}") for number in range(30)]
+        runs = [begun.run for begun in await asyncio.gather(*(engine.driver.start_pinned(pinned, w) for w in wishes))]
+        await until(lambda: all(awaited(engine, run) for run in runs))
+        due = sorted(awaited(engine, run)[0].due for run in runs)[15]
+        while MachineClock().now() < due - 15:  # noqa: ASYNC110
             await asyncio.sleep(0)
         for number in range(30):
             await send(engine, f"e{number}", claim=f"C{number}", number=f"{number}")
