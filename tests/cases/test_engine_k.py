@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runner import app
+from runner import app, far
 from runner.app import Amends
 from runner.clock import MachineClock
 from runner.core import events as e
@@ -53,7 +53,7 @@ def witnessed(ground: Ground) -> None:
 @pytest.mark.slow
 async def test_k2_a_stopped_engine_is_still_the_only_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "LOCK_PATIENCE", 0.5)
-    monkeypatch.setattr(app, "HELLO", 0.3)
+    monkeypatch.setattr(far, "HELLO", 0.3)
     async with opened(tmp_path, POST) as ground, serving(ground.folder) as process:
         ground.shop.script("POST /deal", late(300))
         reader = Amends(ground.project())

@@ -157,6 +157,7 @@ def _dispositions(store: SqlStore, run: str) -> list[str]:
     folded: Counter[str] = Counter(effect.disposition for effect in state.effects.values())
     for listing in state.lists.values():
         folded.update(listing.left)
+    folded["stands"] += folded.pop("kept", 0)
     told = Counter(effect.disposition for effect in store.effects(run))
     wrong = [] if told == +folded else [f"the table of effects says {dict(told)}, the log {dict(folded)}"]
     return wrong + [f"{count} effects are pending at the end" for count in (told["pending"],) if count]

@@ -73,6 +73,7 @@ def holds(engine: Engine, view: RunView) -> None:
     folded: Counter[str] = Counter(effect.disposition for effect in state.effects.values())
     for listing in state.lists.values():
         folded.update(listing.left)
+    folded["stands"] += folded.pop("kept", 0)
     assert Counter(engine.dispositions_of(view.run)) == +folded
 
 
