@@ -186,12 +186,14 @@ class Embedded:
         driven = await self._read(run)
         await self._take_over(driven)
         reported: tuple[e.Event, ...] = ()
+        items: StoredItems | None = None
         try:
             while True:
                 turn = await self._turn(driven, reported)
                 reported = ()
                 if turn.recall is not None:
-                    driven.state = recall(driven.state, turn.recall, StoredItems(self._store, driven.state))
+                    items = items or StoredItems(self._store, driven.state)
+                    driven.state = recall(driven.state, turn.recall, items)
                     continue
                 if turn.has_more:
                     continue

@@ -96,6 +96,7 @@ class StoredItems:
         self._runs = [state.run]
         while state.continues and (before := store.run(self._runs[0]).continues):
             self._runs.insert(0, before)
+        self._was_made_good: dict[str, bool] = {}
 
     def newest(self, scope: str, before: int | None, limit: int) -> Sequence[tuple[int, str]]:
         """See `recall.Source`."""
@@ -107,6 +108,12 @@ class StoredItems:
         found: dict[str, list[tuple[int, e.Event]]] = {item: [] for item in items}
         for run in self._runs:
             begins = [(row.seq, row.event) for row in self._store.log(run, limit=1) if row.event is not None]
-            for item, facts in self._store.facts_about(run, items, whole=whole).items():
+            for item, facts in self._store.facts_about(run, items, whole=whole and self._goes_beyond(run)).items():
                 found[item] += [*begins[: run != self._runs[0]], *facts]
         return found
+
+    def _goes_beyond(self, run: str) -> bool:
+        """Whether anything was done about ended items after their end."""
+        if run not in self._was_made_good:
+            self._was_made_good[run] = self._store.was_made_good(run)
+        return self._was_made_good[run]

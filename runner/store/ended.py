@@ -103,6 +103,10 @@ class EndedItems(Views):
             rows = connection.execute(asked.execution_options(yield_per=5_000))
             return told.told_of(EffectView(run=row.run_id, **dict(zip(_EFFECT, row[1:], strict=True))) for row in rows)
 
+    def was_made_good(self, run: str) -> bool:
+        begun = (log.c.type == "CompensationBegun", log.c.step == "")
+        return bool(self._rows(select(log.c.seq).where(log.c.run_id == run, *begun).limit(1)))
+
     def open_events(self) -> Sequence[str]:
         asked = select(kept_events.c.event_id).where(kept_events.c.fed_to == "").order_by(kept_events.c.at)
         return [row.event_id for row in self._rows(asked)]

@@ -424,6 +424,9 @@ class Store(Logs, Protocol):
         """For each of these items of lists what the log has about it and in it, (seq, fact), in order: up to where it
         ended, or the whole."""
 
+    def was_made_good(self, run: str) -> bool:
+        """Whether the compensation of a run as a whole has begun."""
+
     def effects(self, run: str) -> Sequence[EffectView]:
         """The run's effects by start number."""
 

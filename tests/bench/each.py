@@ -1,10 +1,10 @@
 """A list in one run: time, items a second and peak memory by the number of items, beside the same calls with no engine.
 
-    python -m tests.bench each [--items 10000,100000] [--at-once 50] [--kind http|records|wait]
+    python -m tests.bench each [--items 10000,100000] [--at-once 50] [--kind http|records|wait|undone]
 
 Each figure is a process of its own, with an empty database: a read gives the list, each item makes one keyed HTTP call
-(or writes one entry of our own tables, or only waits a second), every fact durable. What the
-service truly saw is counted afterwards.
+(or writes one entry of our own tables, or only waits a second), every fact durable. `undone` fails after the list, so
+that every item is taken back by one more call. What the service truly saw is counted afterwards.
 """
 
 from __future__ import annotations
@@ -48,6 +48,13 @@ actions:
       json: { number: "${{ input.number }}" }
     success: ${{ response.status == 201 }}
     output: { id: text or empty }
+  never:
+    writes: keyed
+    key: { header: Idempotency-Key, life: 24 hours }
+    cannot_undo: It is never done.
+    input: {}
+    request: { delete: /nothing }
+    output: {}
 """
 FLOW = """flow: many
 title: Measured
@@ -76,7 +83,16 @@ STEPS = {
         with: { collection: sent, number: "${{ item.number }}" }
         compensate: cancel""",
     "wait": "        wait: 1 s",
+    "undone": """        do: service.make
+        with: { number: "${{ item.number }}" }
+        compensate: { cancel: service.make, with: { number: "${{ output.id }}" } }
+  - id: last
+    do: service.never
+    unattended: It is never done.
+    compensate: { none: It is never done. }""",
 }  # fmt: skip
+ENDS = {"undone": ("compensated", 2)}
+"""How a run ends where it does not succeed, and how many effects each item has then."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -199,13 +215,15 @@ def measure(items: int, kind: str, at_once: int) -> bool:
         write_project(folder, service.origin, kind, at_once)
         found = apart("run", str(folder), str(items))
         print(told(f"{items} items, {kind}", items, found), flush=True)
-        is_right: bool = found["status"] == "succeeded"
-        if kind == "http":
+        status, calls = ENDS.get(kind, ("succeeded", 1))
+        is_right: bool = found["status"] == status
+        if kind in ("http", "undone"):
             effects = len(service.ledger()["effects"])
-            is_right = is_right and effects == items
+            is_right = is_right and effects == items * calls
             service.reset()
             print(
-                told("  floor, no engine", items, apart("floor", service.origin, str(items), str(at_once))), flush=True
+                told("  floor, no engine", items, apart("floor", service.origin, str(items * calls), str(at_once))),
+                flush=True,
             )
     if not is_right:
         print(f"The run ended {found['status']}, or the service saw something else: the figures are worth nothing.")

@@ -85,7 +85,7 @@ VARIANTS = {
         wanted=(("waits", "compensated"), ("sends", "succeeded")), started=2, refused=LAST,
         new=("feed", "Closed", "undo", "Finished"),
     ),
-    "locks": Variant(wanted=(("locks", "succeeded"), ("locks", "succeeded")), started=2, slow=("keyed",)),
+    "locks": Variant(wanted=(("locks", "succeeded"), ("locks", "succeeded")), started=2, slow=("keyed",), new=("keyed", "Locked", "Held", "Finished")),
     "undone_locks": Variant(
         wanted=(("locks", "compensated"), ("locks", "compensated")), started=2, refused=LAST,
         new=("undo", "Closed", "Compensation", "Finished"),
@@ -223,7 +223,7 @@ def _chosen(name: str, points: list[tuple[int, str]]) -> list[tuple[int, str, tu
 
 @pytest.mark.crash
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_no_kill_loses_or_repeats_anything(benches: list[Bench], capsys: pytest.CaptureFixture[str]) -> None:
     cases = [case for name in VARIANTS for case in _chosen(name, benches[0].points(name))]
     with ThreadPoolExecutor(len(benches)) as lanes:

@@ -43,10 +43,8 @@ async def test_a_list_goes_on_where_it_was(tmp_path: Path, point: str, nth: int)
 @pytest.mark.parametrize(
     ("point", "nth"),
     [
-        ("before call release undo", 1),
         ("after call release undo", 60),
         ("before call release undo", 101),
-        ("after call release undo", COUNT),
     ],
 )
 async def test_what_is_being_taken_back_goes_on_where_it_was(tmp_path: Path, point: str, nth: int) -> None:
