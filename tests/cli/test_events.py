@@ -48,7 +48,7 @@ def test_an_event_that_is_waited_for_lets_the_run_go_on(terminal: Terminal) -> N
     terminal.type("run", "claim", "--input", "claim=C1")
     assert status(terminal) == ["waiting"]
     listed = terminal.type("runs", "list").out
-    assert "receipt the event receipt.received" in listed
+    assert "receipt waits for the event receipt.received" in listed
     waiting = json.loads(terminal.type("events", "list", "--json").out)["waiting"]
     assert [(each["path"], each["event"], each["fields"]) for each in waiting] == [
         ("receipt", "receipt.received", ["claim"])
