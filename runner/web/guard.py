@@ -87,9 +87,9 @@ class Guard:
 
     async def __call__(self, request: Request) -> Caller:
         console = console_of(request)
-        speak(_language(console, request, ""))
+        speak("en" if self._by_token else _language(console, request, ""))
         caller = self._bearer(console, request) if self._by_token else _by_cookie(console, request)
-        if caller.person:
+        if caller.person and not self._by_token:
             speak(_language(console, request, caller.person))
         if self.declares == "anyone":
             pass
@@ -125,9 +125,9 @@ ApiStarts = Annotated[Caller, Depends(Guard("token that starts", "starts", by_to
 
 
 def greet(request: Request) -> None:
-    """Speaks the language of whoever has come, where no route of ours has asked who it is."""
-    console = console_of(request)
-    speak(_language(console, request, _by_cookie(console, request).person))
+    """Speaks the language of whoever has come, where no route of ours has asked who it is; English to programs."""
+    console, is_program = console_of(request), request.url.path.startswith("/api/")
+    speak("en" if is_program else _language(console, request, _by_cookie(console, request).person))
 
 
 def _by_cookie(console: Console, request: Request) -> Caller:

@@ -53,7 +53,7 @@ def rows_of(console: Console, found: Iterable[HandOffView]) -> Sequence[dict[str
             "path": f"/handoffs/{each.run}/{each.handoff}", "run": each.run, "flow": each.flow, "step": each.step,
             "owner": each.owner, "at": each.opened_at, "seen": each.status == "acknowledged",
             "about": words.plain(each.summary) if is_said else question_of(each),
-            "why": answer_of(each) if each.status == "resolved" else why_of(each),
+            "why": answer_of(each) if each.status == "resolved" else "" if is_said else why_of(each),
         }
         for each, is_said in (_seen(console, each) for each in found)
     ]  # fmt: skip

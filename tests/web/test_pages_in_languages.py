@@ -93,6 +93,10 @@ async def test_the_person_s_language_comes_before_the_browser_s(tour: Tour) -> N
             answer = await asyncio.create_task(asking, context=Context())  # as a server does: nothing was spoken before
             assert '<html lang="zh-TW">' in answer.text
             assert heading in answer.text
+        answer = await asyncio.create_task(
+            tour.browser.get("/api/v1/runs", **{"accept-language": "ja"}), context=Context()
+        )
+        assert "Send a token" in answer.text, "programs are spoken to in English"
     finally:
         file.write_text(text, encoding="utf-8")
 
