@@ -76,7 +76,7 @@ def asks(story: Story, handoff: HandOff) -> str:
 def asks_about(kind: str, about: str) -> str:
     """The question of a kind of hand-off about `step contact`, or `the run`."""
     form = ASKS.get(kind, marked("Please look at {about}."))
-    return _(form, about=about, About=f"{about[:1].upper()}{about[1:]}")
+    return _(form, about=about, About=about[:1].upper() + about[1:])
 
 
 def to_give(story: Story, handoff: HandOff) -> list[str]:
