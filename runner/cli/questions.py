@@ -10,7 +10,7 @@ from rich.text import Text
 from runner.cli import page
 from runner.clock import iso, shown
 from runner.contract import Json
-from runner.core.paths import list_of
+from runner.core.paths import catcher_of, list_of
 from runner.core.state import HandOff
 from runner.telling import sent, words
 from runner.telling.questions import asks, label_of, to_give, what_was_sent
@@ -111,6 +111,8 @@ def answers(story: Story, handoff: HandOff) -> dict[str, str]:
     for choice, order in (("compensate", "compensate"), ("take_over", "take-over")):
         if sum(choice in each.choices for each in state.open_handoffs) == 1:
             wordings[choice] = f"{order} {run}"
+    if catcher_of(state, step):
+        wordings["compensate"] = f"compensate {run} --handoff {handoff.id}"
     return {
         choice: f"{words.PROGRAM} runs {wordings[choice]}" if choice in wordings else _resolve(run, handoff.id, choice)
         for choice in handoff.choices

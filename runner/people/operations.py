@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from runner.contract import Json
 from runner.core import events as e
-from runner.core.paths import catcher_of, list_of, number_of, scope_of
+from runner.core.paths import catcher_of, is_closed_at, list_of, number_of, scope_of
 from runner.core.state import WITHDRAWN, HandOff, State
 from runner.engine.past import Past
 from runner.errors import AlreadySo, NotPossible, SequenceConflict
@@ -230,7 +230,7 @@ def _answer(bundle: Bundle, state: State, order: Order, handoff: HandOff, now: i
     if order.action in ("skip", "done", "stands") and not (order.reason or order.reference):
         raise NotPossible(f"{order.action} needs a reason (--reason) or a reference (--reference)")
     if order.action == "happened" and handoff.purpose in ("do", "find"):
-        used = fields_needed(bundle, handoff.step, is_closed=state.root.closed)
+        used = fields_needed(bundle, handoff.step, is_closed=is_closed_at(state, handoff.step))
         missing = [name for name in used if name not in order.output]
         if missing:
             words = " ".join(f"{name}=…" for name in missing)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from runner.core.paths import catcher_of, is_closed_at
 from runner.core.state import HandOff
 from runner.telling import words
 from runner.telling.questions import call_of
@@ -37,6 +38,11 @@ BY_CASE: Mapping[str, str] = {
     "go_on closed": marked("The rest is made good first. This question stays open."),
     "did_not undo": marked("It is tried again to make it good, with a new key. If it did happen, it happens twice."),
     "happened undo": marked("It counts as made good. Nothing is sent."),
+    "compensate item": marked("What this item has done is made good, and it is set aside. The other items go on."),
+    "retry set_aside": marked("These items begin anew, with new keys."),
+    "skip set_aside": marked("These items stay set aside, and the run goes on without them."),
+    "go_on late": marked("The run goes on as if the event were not needed."),
+    "go_on then_run": marked("The run ends without the flow that was to follow."),
     "retry undo": marked("It is tried once more to make it good."),
 }
 
@@ -58,7 +64,9 @@ def consequence(story: Story, choice: str, handoff: HandOff | None = None) -> st
     case = ""
     if handoff is not None:
         purpose, _call = call_of(story, handoff)
-        case = "undo" if purpose.startswith("undo") else "closed" if story.state.root.closed else ""
+        is_closed = is_closed_at(story.state, handoff.step)
+        case = "undo" if purpose.startswith("undo") else "closed" if is_closed else handoff.kind
+        case = "item" if choice == "compensate" and catcher_of(story.state, handoff.step) else case
     return _(BY_CASE.get(f"{choice} {case}") or DOES.get(choice, choice.replace("_", " ")))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from runner.core.paths import catcher_of, is_closed_at
 from runner.core.state import Call, HandOff
 from runner.errors import NotPossible
 from runner.language.nearest import did_you_mean
@@ -61,7 +62,8 @@ def label_of(story: Story, handoff: HandOff, choice: str) -> str:
     action = story.bundle.actions.get(call.action) if call is not None else None
     known = f"{kind} {action.effect}" if action is not None else kind
     ends = [f"{kind} stopped"] if state.stops_here else []
-    ends += [f"{kind} closed"] if state.root.closed or state.stops_here else [known]
+    ends += [f"{kind} closed"] if is_closed_at(state, handoff.step) or state.stops_here else [known]
+    ends += ["item"] if catcher_of(state, handoff.step) else []
     return words.offered(choice, *ends, kind, action.effect if action is not None else "")
 
 
@@ -83,7 +85,7 @@ def to_give(story: Story, handoff: HandOff) -> list[str]:
     """The fields that whoever says "it did happen" must give: those used later, but for those we made ourselves."""
     if handoff.purpose not in ("do", "find"):
         return []
-    needed = list(fields_needed(story.bundle, handoff.step, is_closed=story.state.root.closed))
+    needed = list(fields_needed(story.bundle, handoff.step, is_closed=is_closed_at(story.state, handoff.step)))
     call = call_of(story, handoff)[1]
     action = story.bundle.actions.get(call.action) if call is not None else None
     if handoff.kind == "several" and not needed and action is not None and "id" in action.output:

@@ -9,7 +9,7 @@ from runner.app import Amends
 from runner.contract import Json
 from runner.core import events as e
 from runner.core.fold import fold
-from runner.core.paths import list_of
+from runner.core.paths import catcher_of, list_of
 from runner.core.state import State
 from runner.core.state import replace as replace_state
 from runner.core.status import APPROVAL, EVENT, WAIT_FOR_PERSON
@@ -328,7 +328,10 @@ def further(story: Story) -> list[str]:
         return []
     orders = possible(story.bundle, story.state)
     wanted = {"resume", "stop"} if story.is_asked else {"resume", "pause", "stop"}
-    wanted |= set() if "compensate" in orders else {"stop_compensate"}
+    asks_of_run = any(
+        "compensate" in h.choices and not catcher_of(story.state, h.step) for h in story.state.open_handoffs
+    )
+    wanted |= set() if asks_of_run else {"stop_compensate"}
     return [each for each in orders if each in wanted]
 
 

@@ -109,6 +109,7 @@ BY_CASE: Mapping[str, Mapping[str, str]] = {
     "set_aside": {"retry": marked("do them all anew"), "skip": marked("leave them set aside")},
     "late": {"go_on": marked("go on without it")},
     "then_run": {"go_on": marked("end without it")},
+    "item": {"compensate": marked("make this item good")},
 }  # fmt: skip
 """What a choice is called where it means something else: by the kind of question, and what the run is about."""
 

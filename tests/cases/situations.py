@@ -228,6 +228,10 @@ WAYS: Mapping[str, Way] = {
             "acknowledge": "needs_person",
         },
     ),
+    "unknown in an item": Way(
+        steps=rows(POST, ALONE) + LAST, says={"POST /post": (DROP_AFTER,)},
+        follows={**ASKED, **DOUBT, "happened": "succeeded ~", "did_not": "succeeded ~"},
+    ),
     "unknown again": Way(
         steps=RESERVE + CHARGE + LAST, says={"POST /charge": LOST},
         follows={

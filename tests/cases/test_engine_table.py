@@ -22,7 +22,7 @@ from runner.people.rerun import wish_anew
 from runner.people.table import ACTIONS, HOLDS, SITUATIONS, as_markdown, open_questions, situation_of
 from runner.store.log import SITE
 from tests.cases.ground import ME, Engine, Ground, opened, until
-from tests.cases.situations import LEADS, WAYS, WORDS
+from tests.cases.situations import LEADS, WAYS, WORDS, Way
 from tests.house import ROOT
 
 TEN = 10
@@ -36,9 +36,9 @@ def now(state: State) -> int:
 class Stage:
     """One situation: a project with its flow, an engine, and as many runs as are wanted."""
 
-    def __init__(self, name: str, ground: Ground, engine: Engine) -> None:
+    def __init__(self, name: str, ground: Ground, engine: Engine, way: Way) -> None:
         self.name = name.partition(" ")[0]
-        self.way = WAYS[name]
+        self.way = way
         self.ground = ground
         self.engine = engine
         self._count = 0
@@ -140,7 +140,7 @@ async def staged(folder: Path, name: str) -> AsyncIterator[Stage]:
         (ground.folder / "people.yaml").write_text(LEADS, encoding="utf-8")
         ground.shop.world.put("/plans/pro", {})
         async with ground.engine() as engine:
-            yield Stage(name, ground, engine)
+            yield Stage(name, ground, engine, way)
 
 
 def said(run: str, told: str | NotPossible) -> str:
@@ -245,6 +245,16 @@ async def test_buttons_that_contradict_each_other(tmp_path: Path, pair: tuple[st
             after = next(one for one in told if isinstance(one, str))
             assert facts(engine, run) == before + (len(done) if after == run else 0)
             assert await stage.settled(after) in {**PAIRS, **STOPS}[pair]
+
+
+async def test_compensate_is_about_the_run_unless_an_item_is_named(tmp_path: Path) -> None:
+    """An item that may fail alone is made good alone where its question is named; the order alone ends the run."""
+    async with staged(tmp_path, "unknown in an item") as stage:
+        for handoff, closed in (("h1", "rows/1"), ("", "")):
+            run = await stage.arrive()
+            view = await stage.engine.order(run, "compensate", handoff=handoff)
+            assert [one.step for one in stage.engine.events(run) if isinstance(one, e.ForwardClosed)] == [closed]
+            assert view.status == "needs_person"
 
 
 async def test_what_holding_and_releasing_a_record_does(tmp_path: Path) -> None:
