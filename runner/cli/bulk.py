@@ -27,9 +27,15 @@ from runner.telling import times, words
 
 AT_ONCE = 16
 """How many orders are under way at the same time."""
+OF_ITEM = {"retry": "do the item anew", "skip": "leave the item set aside"}
 
 Flow = Annotated[str, typer.Option("--flow", help="Many runs: those of this flow.")]
-FailedAt = Annotated[str, typer.Option("--failed-at", help="Many runs: those that rest or wait at this step.")]
+FailedAt = Annotated[
+    str,
+    typer.Option(
+        "--failed-at", help="Many runs: those that rest or wait at this step, or where it set aside items of a list."
+    ),
+]
 Since = Annotated[str, typer.Option("--since", help="Many runs: those in which something happened since: 2h, 3 days.")]
 Status = Annotated[
     list[str] | None,
@@ -40,19 +46,22 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Many runs: say what eac
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chosen:
-    """One order to one run, and what becomes of it. `status` is the run's status afterwards."""
+    """One order to one run, and what becomes of it. `kind` is that of the question it answers, `status` the run's
+    status afterwards."""
 
     view: RunView
     order: Order
     told: Foreseen
     step: str = ""
+    kind: str = ""
     status: str = ""
 
     def line(self, *, is_ahead: bool) -> str:
         """What it will do (or did), or why not."""
         if self.told.answer != "done":
             return f"{self.view.run}  {self.told.answer}: {words.plain(self.told.says)}"
-        what = words.offered(self.told.choice) + (f" ({self.step})" if self.step else "")
+        what = OF_ITEM[self.told.choice] if self.order.step else words.offered(self.told.choice, self.kind)
+        what += f" ({self.step})" if self.step else ""
         return f"{self.view.run}  {what if is_ahead else f'{self.status} after: {what}'}"
 
     def as_json(self) -> dict[str, Json]:
@@ -130,7 +139,8 @@ def _of_run(amends: Amends, view: RunView, order: Order, at_step: str, bundles: 
     for each in each_question(state, order, at_step):
         asked = state.handoffs.get(each.handoff)
         told = foreseen(bundles[state.bundle], state, each)
-        yield Chosen(view=view, order=each, told=told, step=asked.step if asked else "")
+        step, kind = (each.step or asked.step, asked.kind) if asked else ("", "")
+        yield Chosen(view=view, order=each, told=told, step=step, kind=kind)
 
 
 def _show(chosen: Sequence[Chosen], order: Order) -> None:

@@ -16,6 +16,7 @@ from runner.engine.past import Past
 from runner.errors import AlreadySo, NotPossible, SequenceConflict
 from runner.language.bundle import Bundle
 from runner.language.expressions import needed
+from runner.language.nearest import did_you_mean
 from runner.people.table import Answer, open_questions, sentence
 from runner.store.facts import AlreadyReported, Store
 
@@ -41,6 +42,8 @@ class Order:
 CHOICES = (
     "again", "compensate", "retry", "skip", "happened", "did_not", "go_on", "done", "stands", "close", "take_over",
 )  # fmt: skip
+_OF_ITEM = {"retry": e.ItemResumed, "skip": e.ItemAccepted}
+"""What is reported of one item that was set aside."""
 ORDERS = ("pause", "resume", "stop", "stop_compensate", "acknowledge", *CHOICES)
 
 
@@ -79,6 +82,9 @@ def report_for(bundle: Bundle, state: State, order: Order, now: int) -> e.Event:
     asked = _asked(state, order)
     if asked is not None:
         return _answer(bundle, state, order, asked, now)
+    if order.step and bundle.find(order.step) is None:
+        known = did_you_mean(order.step, bundle.steps, "there are")
+        raise NotPossible(f'flow {state.flow} of run {state.run} has no step "{order.step}"; {known}')
     answer, said = sentence(state, order.action)
     if answer == "already":
         raise AlreadySo(said)
@@ -110,14 +116,27 @@ def foreseen(bundle: Bundle, state: State, order: Order) -> Foreseen:
 
 
 def each_question(state: State, order: Order, at_step: str = "") -> list[Order]:
-    """The order once for each open question it answers (of one step, or of that step in items and called flows).
+    """The order once for each open question it answers (of one step, or of that step in items and called flows), and
+    once for each item that was set aside because of that step.
 
-    The order itself where there is none: what is said then is why not.
+    The order itself where there is none: what is said then is why not. Nothing where items were set aside, and none of
+    them because of this step.
     """
     if order.action not in CHOICES or order.action == "compensate":
         return [order]
-    at = [h for h in open_questions(state) if not at_step or f"/{h.step}".endswith(f"/{at_step}")]
-    return [replace(order, handoff=h.id) for h in at if _choice(h, order.action)] or [order]
+    asked = [h for h in open_questions(state) if _choice(h, order.action)]
+    found = [replace(order, handoff=h.id) for h in asked if not at_step or _is_at(h.step, at_step)]
+    aside = [h for h in asked if h.kind == "set_aside"] if order.action in _OF_ITEM else []
+    for handoff in aside if at_step else ():
+        items = state.lists[handoff.step].aside
+        meant = [n for n, one in items.items() if _is_at(one.step, at_step) or _is_at(f"{handoff.step}/{n}", at_step)]
+        alone = [replace(order, handoff=handoff.id, step=f"{handoff.step}/{number}") for number in meant]
+        found += alone if len(meant) < len(items) else [replace(order, handoff=handoff.id)]
+    return found or ([] if aside else [order])
+
+
+def _is_at(path: str, step: str) -> bool:
+    return f"/{path}".endswith(f"/{step}")
 
 
 def possible(bundle: Bundle, state: State) -> tuple[str, ...]:
@@ -152,6 +171,7 @@ def _asked(state: State, order: Order) -> HandOff | None:
     opened = open_questions(state)
     if order.action in ("pause", "resume", "stop", "stop_compensate") or not opened:
         _tell_answered(state, order)
+        _tell_of_item(state, order)
         return None
     meant = [h for h in opened if _is_meant(h, order)]
     if not meant:
@@ -184,9 +204,7 @@ def _is_meant(handoff: HandOff, order: Order) -> bool:
 
 def _is_item_of(handoff: HandOff, order: Order) -> bool:
     """One item is meant of those that were set aside."""
-    return (
-        handoff.kind == "set_aside" and list_of(order.step) == handoff.step and order.action in ("retry", "skip")
-    )  # fmt: skip
+    return handoff.kind == "set_aside" and list_of(order.step) == handoff.step and order.action in _OF_ITEM
 
 
 def _place(handoff: HandOff) -> str:
@@ -236,8 +254,7 @@ def _answer(bundle: Bundle, state: State, order: Order, handoff: HandOff, now: i
             words = " ".join(f"{name}=…" for name in missing)
             raise NotPossible(f"the flow uses {', '.join(missing)} of step {handoff.step} later: give {words}")
     if _is_item_of(handoff, order):
-        report = e.ItemResumed if order.action == "retry" else e.ItemAccepted
-        return report(at=now, step=order.step, by=order.by, reason=order.reason or order.reference)
+        return _OF_ITEM[order.action](at=now, step=order.step, by=order.by, reason=order.reason or order.reference)
     return e.HandOffResolved(
         at=now, step=handoff.step, handoff=handoff.id, choice=order.action, by=order.by, reason=order.reason,
         reference=order.reference, output=order.output, external_id=order.external_id,
@@ -248,7 +265,7 @@ def _tell_of_item(state: State, order: Order) -> None:
     """Raises why one item, which is meant, is not waiting for this answer."""
     path = list_of(order.step)
     listing = state.lists.get(path)
-    if listing is None or order.action not in ("retry", "skip"):
+    if listing is None or order.action not in _OF_ITEM:
         return
     number, item = number_of(order.step), f"item {order.step} of run {state.run}"
     aside = ", ".join(f"{path}/{each} ({one.name})" for each, one in list(listing.aside.items())[:5])

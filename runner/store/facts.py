@@ -233,7 +233,8 @@ class RunFilter:
     """Which runs a list wants; empty means any. `before` is the run id to page on from (newest first).
 
     `changed_since`: something happened in it since then. `at_step`: it rests or waits at this step (its id, or a whole
-    path), or asks a person about it. `open_only`: it has not ended.
+    path), or asks a person about it, or about items that were set aside (its log says at which step). `open_only`: it
+    has not ended.
     """
 
     flow: str = ""

@@ -430,8 +430,9 @@ def _narrowed(connection: Connection, wanted: RunFilter) -> Select[Any]:
         conditions.append(_OPEN)
     if wanted.at_step:
         asked = exists().where(
-            handoffs.c.run_id == runs.c.run_id, handoffs.c.status != "resolved", _is_step(handoffs.c.step, wanted)
-        )
+            handoffs.c.run_id == runs.c.run_id, handoffs.c.status != "resolved",
+            or_(handoffs.c.kind == "set_aside", _is_step(handoffs.c.step, wanted)),
+        )  # fmt: skip
         conditions.append(or_(_is_step(runs.c.at_step, wanted), asked))
     if wanted.before:
         at = connection.execute(select(runs.c.started_at).where(runs.c.run_id == wanted.before)).scalar()

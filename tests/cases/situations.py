@@ -220,6 +220,10 @@ WAYS: Mapping[str, Way] = {
         steps=RESERVE + INNER + LAST, others={"inner": CHARGE}, says={"POST /charge": NO}, on_failure="review",
         follows={**ASKED, "retry": "succeeded", "skip": "succeeded"},
     ),
+    "failure in an item": Way(
+        steps=rows(FAILS) + LAST, says={"POST /charge": NO}, on_failure="review",
+        follows={**ASKED, "retry rows/1/charge": "succeeded ~", "skip rows/1/charge": "succeeded ~"},
+    ),
     "unknown": Way(
         steps=RESERVE + POST + LAST, says={"POST /post": LOST},
         follows={

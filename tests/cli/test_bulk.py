@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from runner.app import Amends
 from runner.cli import page, run_command
+from runner.store.facts import RunFilter
 from tests.cli.terminal import Running, Said, Terminal
 
 ORDERS = """\
@@ -42,6 +45,30 @@ run_key: ${{ inputs.id }}
 inputs: { id: text }
 steps:
   - { id: bill, do: records.create, with: { collection: bills, id: "${{ inputs.id }}" }, compensate: cancel }
+"""
+BATCHES = """\
+flow: batches
+title: Orders are billed and booked, each alone
+owner: person:me
+mode: live
+run_key: ${{ inputs.number }}
+inputs: { number: text, orders: { list: { n: text } } }
+steps:
+  - id: rows
+    each: ${{ inputs.orders }}
+    named: ${{ item.n }}
+    if_one_fails: continue
+    steps:
+      - id: billing
+        do: records.update
+        with: { collection: bills, id: "${{ item.n }}", paid: "yes" }
+        unattended: Our own books.
+        compensate: { none: A bill may stay paid. }
+      - id: booking
+        do: records.update
+        with: { collection: books, id: "${{ item.n }}", paid: "yes" }
+        unattended: Our own books.
+        compensate: { none: A book may stay. }
 """
 LATER = "2099-01-01T00:00:00Z"
 
@@ -162,3 +189,93 @@ def test_a_wrong_choice_gets_one_sentence(typed: str, said: str, shop: Terminal)
     assert (told.code, told.out) == (2, "")
     assert told.err.startswith(f"amends: {said}")
     assert statuses(shop) == {"needs_person": 3, "waiting": 1}
+
+
+@pytest.fixture
+def batches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Terminal:
+    """Two batches: in the first A and C have no bill and B has no book, in the second B has no book."""
+    folder = tmp_path / "shop"
+    assert run_command(["init", str(folder)]) == 0
+    (folder / "flows" / "batches.yaml").write_text(BATCHES, encoding="utf-8")
+    for kind in ("bills", "books"):
+        text = BILLS.replace("flow: bills", f"flow: {kind}").replace("collection: bills", f"collection: {kind}")
+        (folder / "flows" / f"{kind}.yaml").write_text(text, encoding="utf-8")
+    terminal = Terminal(folder, capsys)
+    terminal.type("run", "bills", "-i", "id=B")
+    for number, names in (("1", "ABC"), ("2", "B")):
+        orders = json.dumps([{"n": name} for name in names])
+        assert terminal.type("run", "batches", "-i", f"number={number}", "-i", f"orders={orders}").code == 3
+    return terminal
+
+
+def aside(terminal: Terminal) -> list[list[str]]:
+    """The items that are set aside, of the runs in the order in which they began."""
+    with closing(Amends.open(terminal.folder)) as amends:
+        runs = sorted(amends.runs(RunFilter(flow="batches")), key=lambda view: view.run_key)
+        states = [amends.state(view.run)[1] for view in runs]
+    return [[one.name for one in state.lists["rows"].aside.values()] for state in states]
+
+
+def done_at(said: Said) -> list[str]:
+    return sorted(re.findall(r"after: (.*)$", said.out, re.MULTILINE))
+
+
+def test_items_that_were_set_aside_at_a_step_are_done_anew(batches: Terminal) -> None:
+    at_billing = ("--flow", "batches", "--failed-at", "billing")
+    assert aside(batches) == [["A", "B", "C"], ["B"]]
+    seen = batches.type("runs", "retry", *at_billing, "--dry-run")
+    assert seen.out.startswith("1 run. To try the step again fits 2 of 2:\n")
+    assert len(re.findall(r"do the item anew \(rows/[13]\)$", seen.out, re.MULTILINE)) == 2
+    for kind in ("bills", "books"):
+        batches.type("run", kind, "-i", "id=A")
+    done = batches.type("runs", "retry", *at_billing)
+    assert done_at(done) == ["do the item anew (rows/1)", "do the item anew (rows/3)"]
+    assert aside(batches) == [["B", "C"], ["B"]], "A went through, C failed again"
+    batches.type("run", "books", "-i", "id=B")
+    done = batches.type("runs", "retry", "--flow", "batches", "--failed-at", "booking")
+    assert done_at(done) == ["do the item anew (rows/2)", "do them all anew (rows)"]
+    assert aside(batches) == [["C"], []]
+
+
+@pytest.mark.parametrize(
+    ("failed_at", "left"),
+    [
+        ("rows", [[], []]), ("rows/1", [["B", "C"], []]), ("rows/1/billing", [["B", "C"], ["B"]]),
+        ("rows/2/booking", [["A", "C"], ["B"]]), ("nap", [["A", "B", "C"], ["B"]]),
+    ],
+)  # fmt: skip
+def test_items_are_left_set_aside_by_their_paths(failed_at: str, left: list[list[str]], batches: Terminal) -> None:
+    words = ("runs", "skip", "--flow", "batches", "--failed-at", failed_at, "--reason", "By hand.")
+    said = batches.type(*words)
+    assert said.code == 0
+    assert aside(batches) == left
+    again = batches.type(*words)
+    assert (again.code, again.out) == (0, "No run fits, so there is nothing to do.\n")
+
+
+def test_one_item_by_its_path(batches: Terminal) -> None:
+    run = json.loads(batches.type("runs", "list", "--flow", "batches", "--json").out)[-1]["run"]
+    for path, why in (
+        ("rows/1/billing", f'"rows/1/billing" is not an open question of run {run}: h1 (step rows)'),
+        ("rows/9", f"there is nothing to skip of item rows/9 of run {run}: the list has 3; set aside are rows/1 (A)"),
+    ):
+        said = batches.type("runs", "skip", run, path, "--reason", "By hand.")
+        assert (said.code, why in said.err) == (2, True), said.err
+    assert batches.type("runs", "skip", run, "rows/2", "--reason", "By hand.").code == 0
+    assert aside(batches) == [["A", "C"], ["B"]]
+    again = batches.type("runs", "skip", run, "rows/2", "--reason", "By hand.")
+    assert (again.code, again.out) == (0, f"amends: item rows/2 of run {run} was left set aside already\n")
+
+
+def test_a_step_that_is_not_there_is_named(shop: Terminal) -> None:
+    listed = json.loads(shop.type("runs", "list", "--flow", "orders", "--json").out)
+    waiting = next(each["run"] for each in listed if each["status"] == "waiting")
+    asking = next(each["run"] for each in listed if each["status"] == "needs_person")
+    for typed in (("retry",), ("skip", "--reason", "x"), ("settle", "--did-not")):
+        said = shop.type("runs", typed[0], waiting, "biling", *typed[1:])
+        assert said.err.startswith(
+            f'amends: flow orders of run {waiting} has no step "biling"; did you mean "billing"?'
+        )
+        said = shop.type("runs", typed[0], asking, "biling", *typed[1:])
+        assert said.err.startswith(f'amends: "biling" is not an open question of run {asking}: h1 (step billing)')
+        assert said.code == 2

@@ -14,7 +14,7 @@ import pytest
 
 from runner.reading import Reading
 from tests.cases.ground import Ground, write_project
-from tests.cases.situations import ALONE, AT_ONCE, CHARGE, LAST, LEADS, LOST, POST, WAYS, Way, rows
+from tests.cases.situations import ALONE, AT_ONCE, CHARGE, INNER, LAST, LEADS, LOST, POST, WAYS, Way, rows
 from tests.cases.test_engine_table import Stage
 from tests.cli.terminal import Terminal
 from tests.support.http_service import running_http
@@ -22,6 +22,10 @@ from tests.support.http_service import running_http
 PRINTED = re.compile(r" (amends [a-z].*)$", re.MULTILINE)
 MORE = {
     "unknown in three items": Way(steps=rows(POST, AT_ONCE) + LAST, says={"POST /post": LOST}, follows={}),
+    "unknown in a called flow": Way(
+        steps=INNER + LAST, others={"inner": POST + LAST.replace("note: x", 'note: "${{ steps.charge.id }}"')},
+        says={"POST /post": LOST}, follows={},
+    ),
     "unknown in an item that may fail alone": Way(
         steps=rows(CHARGE, ALONE) + LAST, says={"POST /charge": LOST}, follows={}
     ),
