@@ -28,7 +28,8 @@ class Source(Protocol):
         """The effects in a scope that are not made good yet, (start number, path), below `before`, newest first."""
 
     def facts(self, items: Sequence[str], *, whole: bool) -> Mapping[str, Facts]:
-        """For each of these items what the log has about it and in it: up to where it ended, or the whole."""
+        """For each of these items what the log has about it and in it: up to where it ended, or the `whole`. Of a run
+        before this one it is always the whole."""
 
 
 def recall(state: State, wanted: Recall, source: Source) -> State:
@@ -38,7 +39,7 @@ def recall(state: State, wanted: Recall, source: Source) -> State:
     page = source.newest(wanted.scope, wanted.before, PAGE)
     paths = [path for _, path in page]
     while items := _forgotten(state, paths):
-        state = _read_all(state, items, source, whole=state.continues != "")
+        state = _read_all(state, items, source, whole=False)
         settled = [item for item in items if not _is_meant(state, item)]
         for item in settled:
             state = _without(state, item)

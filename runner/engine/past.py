@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from runner.core import events as e
 from runner.core.fold import fold
+from runner.core.paths import around, outwards
 from runner.core.state import State, replace
 from runner.store.facts import LogEnd, Logs, Store
 
@@ -96,24 +98,30 @@ class StoredItems:
         self._runs = [state.run]
         while state.continues and (before := store.run(self._runs[0]).continues):
             self._runs.insert(0, before)
-        self._was_made_good: dict[str, bool] = {}
+        self._made_good: dict[str, AbstractSet[str]] = {}
 
     def newest(self, scope: str, before: int | None, limit: int) -> Sequence[tuple[int, str]]:
         """See `recall.Source`."""
-        wanted = ("pending", "stands") if len(self._runs) > 1 else ("pending",)
-        return self._store.newest_effects(self._runs[0], scope, before, limit, wanted)
+        return self._store.newest_effects(self._runs, scope, before, limit)
 
     def facts(self, items: Sequence[str], *, whole: bool) -> Mapping[str, Sequence[tuple[int, e.Event]]]:
         """See `recall.Source`."""
         found: dict[str, list[tuple[int, e.Event]]] = {item: [] for item in items}
         for run in self._runs:
-            begins = [(row.seq, row.event) for row in self._store.log(run, limit=1) if row.event is not None]
-            for item, facts in self._store.facts_about(run, items, whole=whole and self._goes_beyond(run)).items():
-                found[item] += [*begins[: run != self._runs[0]], *facts]
+            if run != self._runs[0]:
+                begins = [(row.seq, row.event) for row in self._store.log(run, limit=1) if row.event is not None]
+                for facts in found.values():
+                    facts += begins
+            is_before = run != self._runs[-1]
+            if whole or is_before or len(self._runs) == 1:
+                beyond = (whole or is_before) and self._go_beyond(run, items)
+                for item, about in self._store.facts_about(run, items, whole=beyond).items():
+                    found[item] += about
         return found
 
-    def _goes_beyond(self, run: str) -> bool:
-        """Whether anything was done about ended items after their end."""
-        if run not in self._was_made_good:
-            self._was_made_good[run] = self._store.was_made_good(run)
-        return self._was_made_good[run]
+    def _go_beyond(self, run: str, items: Sequence[str]) -> bool:
+        """Whether a scope around any of these items was being made good, so that facts may stand behind its end."""
+        scopes = self._made_good.get(run) or self._store.being_made_good(run)
+        if run != self._runs[-1]:  # it has ended
+            self._made_good[run] = scopes
+        return any(scope in scopes for item in items for scope in outwards(around(item)))

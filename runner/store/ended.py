@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import and_, exists, func, or_, select
 
 from runner.core.events import Event
 from runner.store.abridged import Abridged, Choosing, FoldedEffects
@@ -75,7 +75,9 @@ class EndedItems(Views):
         began = select(func.min(log.c.seq)).where(
             log.c.run_id == run, log.c.step.in_(items), log.c.type == "ScopeStarted"
         )
-        rows = STORED.where(log.c.run_id == run, log.c.seq >= began.scalar_subquery()).order_by(log.c.seq)
+        rows = STORED.where(log.c.run_id == run, log.c.seq >= func.coalesce(began.scalar_subquery(), 1)).order_by(
+            log.c.seq
+        )
         left = set(items)
         with self._read() as connection, connection.execute(rows.execution_options(yield_per=500)) as answer:
             for row in map(stored, answer):
@@ -103,9 +105,9 @@ class EndedItems(Views):
             rows = connection.execute(asked.execution_options(yield_per=5_000))
             return told.told_of(EffectView(run=row.run_id, **dict(zip(_EFFECT, row[1:], strict=True))) for row in rows)
 
-    def was_made_good(self, run: str) -> bool:
-        begun = (log.c.type == "CompensationBegun", log.c.step == "")
-        return bool(self._rows(select(log.c.seq).where(log.c.run_id == run, *begun).limit(1)))
+    def being_made_good(self, run: str) -> AbstractSet[str]:
+        begun = select(log.c.step).where(log.c.run_id == run, log.c.type == "CompensationBegun")
+        return {row.step for row in self._rows(begun)}
 
     def open_events(self) -> Sequence[str]:
         asked = select(kept_events.c.event_id).where(kept_events.c.fed_to == "").order_by(kept_events.c.at)
@@ -129,10 +131,16 @@ class EndedItems(Views):
         ]
 
     def newest_effects(
-        self, run: str, scope: str, before: int | None, limit: int, wanted: Sequence[str]
+        self, runs: Sequence[str], scope: str, before: int | None, limit: int
     ) -> Sequence[tuple[int, str]]:
+        left = ("pending", "stands") if len(runs) > 1 else ("pending",)
+        since = effects.alias("since")
+        is_decided = or_(
+            since.c.disposition.not_in(left), and_(since.c.run_id == runs[-1], since.c.disposition != "pending")
+        )
+        decided = exists().where(since.c.run_id.in_(runs[1:]), since.c.start_no == effects.c.start_no, is_decided)
         asked = select(effects.c.start_no, effects.c.path).where(
-            effects.c.run_id == run, effects.c.disposition.in_(wanted)
+            effects.c.run_id == runs[0], effects.c.disposition.in_(left), ~decided
         )
         if before is not None:
             asked = asked.where(effects.c.start_no < before)

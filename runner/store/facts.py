@@ -8,6 +8,7 @@ and never block the writer. Times are ms since the epoch.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -416,17 +417,17 @@ class Store(Logs, Protocol):
         """Ids of kept events that have fed nobody, oldest first."""
 
     def newest_effects(
-        self, run: str, scope: str, before: int | None, limit: int, wanted: Sequence[str]
+        self, runs: Sequence[str], scope: str, before: int | None, limit: int
     ) -> Sequence[tuple[int, str]]:
-        """The effects in a scope that have one of these dispositions, (start number, path), below `before`, newest
-        first."""
+        """The effects of the first of these runs in a scope that are not made good, (start number, path), below
+        `before`, newest first. Those after it clean up after it, and had let stand what they have not decided."""
 
     def facts_about(self, run: str, items: Sequence[str], *, whole: bool) -> Mapping[str, Sequence[tuple[int, Event]]]:
         """For each of these items of lists what the log has about it and in it, (seq, fact), in order: up to where it
         ended, or the whole."""
 
-    def was_made_good(self, run: str) -> bool:
-        """Whether the compensation of a run as a whole has begun."""
+    def being_made_good(self, run: str) -> AbstractSet[str]:
+        """The scopes of a run whose compensation has begun; "" is the run itself."""
 
     def effects(self, run: str) -> Sequence[EffectView]:
         """The run's effects by start number."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from runner.store.facts import RunFilter
-from tests.cases.ground import flow, opened
+from tests.cases.ground import flow, opened, until
 from tests.cases.processes import dying
 from tests.lists.ground import BOOK, LAST, each_once, holds, listed, undone, written
 from tests.support.says import refused
@@ -73,3 +75,30 @@ async def test_an_engine_that_is_stopped_in_between_loses_nothing(tmp_path: Path
             holds(engine, view)
         each_once(ground, "/reserve", COUNT)
         each_once(ground, "/charge", COUNT)
+
+
+async def test_a_clean_up_run_goes_on_after_restarts(tmp_path: Path) -> None:
+    """In the middle of an item too, of whose effects one is taken back and one is not."""
+    text = flow("stops", listed(written(9), more="    at_once: 4\n") + "  - { id: nap, wait: 1 day }\n")
+    async with opened(tmp_path, text) as ground:
+        async with ground.engine() as engine:
+            first = await engine.run("stops", "k1", name="Aya")
+            assert (await engine.order(first.run, "stop", reason="Enough.")).status == "stopped"
+
+        def is_taken_back(count: int) -> bool:
+            return len(undone(ground, "/refund")) + len(undone(ground, "/release")) >= count
+
+        for count in (3, 4, 9):
+            async with ground.engine() as engine:
+                ordering = asyncio.create_task(engine.act(first.run, "compensate"))
+                await until(partial(is_taken_back, count))
+                await engine.driver.engine.stop(grace=0.2)
+                ordering.cancel()
+                await asyncio.gather(ordering, return_exceptions=True)
+        async with ground.engine() as engine:
+            (clean,) = [view.run for view in engine.store.runs(RunFilter()) if view.continues]
+            view = await engine.rest(clean)
+            assert view.status == "compensated"
+            holds(engine, view)
+        for made, back in (("/reserve", "/release"), ("/charge", "/refund")):
+            assert sorted(undone(ground, back)) == sorted(ground.made(made))
