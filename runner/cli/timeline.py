@@ -21,9 +21,9 @@ from runner.language.flow import Step
 from runner.store.abridged import FEW, item_of
 from runner.store.facts import EffectView
 from runner.telling import sent, times, words
-from runner.telling.lines import action_title
 from runner.telling.story import ENDED_WELL, Clock, Story, became, became_of, further, status_line, tagged
 from runner.telling.tree import Line
+from runner.telling.words import action_title
 
 STEP, DEEPER, LONGEST = 14, 4, 28
 """How wide the column of the steps may be, how much wider for each depth, and at most."""

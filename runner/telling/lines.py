@@ -5,12 +5,11 @@ Attempts of one call that brought nothing are one line, which says how often and
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from runner.contract import Action, Json
+from runner.contract import Json
 from runner.core import events as e
 from runner.core.paths import is_in
 from runner.core.state import Held
@@ -23,7 +22,7 @@ from runner.telling import sent
 from runner.telling.scopes import Scopes
 from runner.telling.sentences import BUSY, ENDS, FOLLOWS, GOES_ON, LOOKED, NOT_MADE_GOOD, NOTHING, SAID, STEP_FAILED
 from runner.telling.tree import Line, Tree
-from runner.telling.words import MADE_GOOD, Sign, answered, bare, plain, sentence, shown_id
+from runner.telling.words import MADE_GOOD, Sign, action_title, answered, bare, plain, sentence, shown_id
 from runner.tongue import _, marked
 
 Call = tuple[str, str, int]
@@ -31,14 +30,6 @@ AGAIN = marked("Tried again.")
 NAMED = 4
 """How many steps of branches that are not taken are named."""
 LOOKS = ("lookup", "find", "undo_lookup")
-_FIRST = re.compile(r"^(.+?)(?:[.;:]\s|[.;:]?$)", re.DOTALL)
-
-
-def action_title(actions: Mapping[str, Action], name: str) -> str:
-    """What an action does, in a few words: the beginning of its title, or its name where it has none."""
-    action = actions.get(name)
-    found = _FIRST.match(plain(action.title)) if action is not None else None
-    return retold(found[1]) if found else name
 
 
 def _because(reason: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
+from runner.contract import Action
 from runner.recorded import retold
 from runner.tongue import _, marked
 
@@ -183,3 +184,13 @@ def program() -> str:
 
 
 PROGRAM = program()
+
+
+_FIRST = re.compile(r"^(.+?)(?:[.;:]\s|[.;:]?$)", re.DOTALL)
+
+
+def action_title(actions: Mapping[str, Action], name: str) -> str:
+    """What an action does, in a few words: the beginning of its title, or its name where it has none."""
+    action = actions.get(name)
+    found = _FIRST.match(plain(action.title)) if action is not None else None
+    return retold(found[1]) if found else name

@@ -17,7 +17,7 @@ from runner.language.flow import Duration, Flow, Step
 from runner.language.nearest import did_you_mean
 from runner.recorded import retold
 from runner.telling import words
-from runner.telling.lines import action_title
+from runner.telling.words import action_title
 from runner.tongue import _, length, marked, several
 from runner.web.console import Console, console_of
 from runner.web.guard import Caller, Sees, Starts, form_of
