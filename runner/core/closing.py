@@ -24,7 +24,7 @@ def close(bundle: Bundle, state: State, scope: str, now: int) -> tuple[Command, 
     failed = _hand_failed_off(bundle, state, scope, now)
     if failed:
         return failed
-    settling = () if state.is_taken_over else settle_open(bundle, state, scope, now, with_undo=False)
+    settling = settle_open(bundle, state, scope, now, with_undo=False)
     facts = tuple(command for command in settling if isinstance(command, Record))
     if facts:
         return facts[:1]
@@ -113,7 +113,7 @@ def _has_ended_for_good(state: State, path: str) -> bool:
 
 def is_settling(state: State) -> bool:
     """An unknown outcome is being looked up or asked about."""
-    return not state.is_taken_over and bool(_unsettled_paths(state, "do") or _unsettled_paths(state, "undo"))
+    return bool(_unsettled_paths(state, "do") or _unsettled_paths(state, "undo"))
 
 
 def all_have_ended(state: State, scope: str) -> bool:
@@ -150,14 +150,24 @@ def _has_ended(state: State, path: str) -> bool:
 
 
 def applied_paths(state: State, scope: str = "") -> list[str]:
-    """The steps of a scope whose calls were applied or may have been, newest start first; those of one called flow
-    stand together, where its newest stands.
+    """The steps of a scope whose calls were applied or may have been, in the order in which they are made good."""
+    return [path for path in _turns(state, scope) if not path.endswith("/")]
+
+
+def _turns(state: State, scope: str) -> list[str]:
+    """The applied steps of a scope, newest start first; those of one called flow stand together, where its newest
+    stands. `log/` stands for a called flow of which only ended items are left, none of them read back.
     """
     newest: dict[str, int] = {}
     units: dict[str, int] = {}
     for (path, purpose, _), call in state.calls.items():
         if purpose == "do" and (call.is_applied or call.is_unsettled) and is_in(path, scope):
             newest[path] = max(newest.get(path, 0), call.start_no)
+    for path in _lists_left(state, scope):
+        for unit in _calls_around(path, scope):
+            is_seen = unit in state.scopes and state.scopes[unit].newest > 0
+            if is_seen and not any(is_in(other, unit) for other in newest):
+                newest[f"{unit}/"] = state.scopes[unit].newest
     for path, start in newest.items():
         for unit in _calls_around(path, scope):
             units[unit] = max(units.get(unit, state.scopes[unit].newest), start)
@@ -196,7 +206,7 @@ def _compensate(bundle: Bundle, state: State, scope: str, now: int, holders: lis
         return ended
     sends: list[Command] = []
     hidden = _lists_left(state, scope) if back is not None else []
-    paths = applied_paths(state, scope)
+    paths = _turns(state, scope)
     while paths:
         path = paths.pop(0)
         is_below = back is not None and (back.before is None or _newest(state, path) < back.before)
@@ -228,6 +238,8 @@ def _waits_for_hidden(bundle: Bundle, state: State, path: str, hidden: list[str]
 
 
 def _newest(state: State, path: str) -> int:
+    if path.endswith("/"):
+        return state.scopes[path[:-1]].newest
     return max(call.start_no for name, call in state.calls.items() if name[0] == path and name[1] == "do")
 
 
@@ -235,14 +247,20 @@ def _read_back(state: State, scope: str) -> Recall | None:
     """Which ended items are to be read back: those that are known in part only, else the next page, as long as there
     is one.
     """
-    tried = (name[0] for name in state.calls if name[1] == "undo")
-    partly_known = (path for path in (*state.undo, *state.lists, *tried) if is_in(path, scope))
-    forgotten = dict.fromkeys(forgotten_item(state, path) for path in partly_known)
-    forgotten.pop("", None)
+    forgotten = partly_known(state, scope)
     if forgotten:
-        return Recall(scope=scope, items=tuple(forgotten))
+        return Recall(scope=scope, items=forgotten)
     recalled = state.scopes[scope].recalled
     return Recall(scope=scope, before=recalled) if recalled != 0 and _left_in(state, scope) else None
+
+
+def partly_known(state: State, scope: str = "") -> tuple[str, ...]:
+    """The ended items of a scope that were being made good when the log was read anew."""
+    tried = (name[0] for name in state.calls if name[1] == "undo")
+    paths = (path for path in (*state.undo, *state.lists, *tried) if is_in(path, scope))
+    forgotten = dict.fromkeys(forgotten_item(state, path) for path in paths)
+    forgotten.pop("", None)
+    return tuple(forgotten)
 
 
 def _end_item(state: State, scope: str, now: int) -> tuple[Command, ...]:
@@ -251,19 +269,40 @@ def _end_item(state: State, scope: str, now: int) -> tuple[Command, ...]:
         if not inner.is_recalled or not is_in(item, scope) or _is_asked(state, item):
             continue
         if all_have_ended(state, item) and not _unsettled_paths(state, "undo", item):
-            effects: dict[str, int] = {}
-            for effect in state.effects.values():
-                if is_in(effect.path, item):
-                    effects[effect.disposition] = effects.get(effect.disposition, 0) + 1
-            for path, listing in state.lists.items():
-                for name, count in listing.left.items() if is_in(path, item) else ():
-                    effects[name] = effects.get(name, 0) + count
-            newest = max((call.start_no for name, call in state.calls.items() if is_in(name[0], item)), default=0)
-            ended = e.ScopeEnded(
-                at=now, step=item, kind="item", outcome="compensated", effects=effects, newest=max(newest, inner.newest)
-            )
-            return (Record(event=ended),)
+            return (Record(event=_left_again(state, item, "compensated", now)),)
     return ()
+
+
+def end_begun(state: State, now: int) -> tuple[Command, ...]:
+    """Where a run stops here: an ended item of which something was made good leaves again; the rest of it stands."""
+    begun = [path for path, inner in state.scopes.items() if inner.is_recalled and _is_begun(state, path)]
+    deepest = max(begun, key=lambda path: path.count("/"), default="")
+    return (Record(event=_left_again(state, deepest, "stopped", now)),) if deepest else ()
+
+
+def _is_begun(state: State, item: str) -> bool:
+    """Something of an ended item was made good, or tried."""
+    lists = (listing.left for path, listing in state.lists.items() if is_in(path, item))
+    is_tried = any(is_in(path, item) for path in state.undo)
+    return is_tried or any(count for left in lists for name, count in left.items() if name != "pending")
+
+
+def _left_again(state: State, item: str, outcome: str, now: int) -> e.ScopeEnded:
+    deeper = [path for path, inner in state.scopes.items() if inner.is_recalled and is_in(path, item)]
+    effects: dict[str, int] = {}
+    for effect in state.effects.values():
+        if is_in(effect.path, item) and not any(is_in(effect.path, other) for other in deeper):
+            effects[effect.disposition] = effects.get(effect.disposition, 0) + 1
+    for path, listing in state.lists.items():
+        for name, count in listing.left.items() if is_in(path, item) else ():
+            effects[name] = effects.get(name, 0) + count
+    rest = effects.pop("pending", 0)
+    if rest:
+        effects["stands"] = effects.get("stands", 0) + rest
+    newest = max((call.start_no for name, call in state.calls.items() if is_in(name[0], item)), default=0)
+    return e.ScopeEnded(
+        at=now, step=item, kind="item", outcome=outcome, effects=effects, newest=max(newest, state.scopes[item].newest)
+    )
 
 
 def _next_undo(bundle: Bundle, state: State, path: str, holders: list[str], now: int) -> tuple[Command, ...]:

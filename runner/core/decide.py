@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from runner.core import events as e
 from runner.core.calls import did_it_happen, fire_due, next_handoff
-from runner.core.closing import all_have_ended, close, is_settling, settle_open
+from runner.core.closing import all_have_ended, close, end_begun, is_settling, partly_known, settle_open
 from runner.core.commands import Ask, Command, Recall, Record, Send
 from runner.core.ending import finish
 from runner.core.fold import fold
@@ -217,11 +217,17 @@ def _closing(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
         commands = close(bundle, state, "", now)
         is_through = state.root.has_begun and all_have_ended(state, "") and not _is_open(state)
         return finish(bundle, state, now) if not commands and is_through else commands
-    settling = () if state.is_taken_over else settle_open(bundle, state, "", now, with_undo=True)
+    if state.is_taken_over:
+        return () if _is_open(state) else finish(bundle, state, now)
+    if forgotten := partly_known(state):
+        return (Recall(items=forgotten),)
+    settling = settle_open(bundle, state, "", now, with_undo=True)
     facts = tuple(command for command in settling if isinstance(command, Record))
     if facts:
         return facts[:1]
-    return settling if settling or is_settling(state) or _is_open(state) else finish(bundle, state, now)
+    if settling or is_settling(state) or _is_open(state):
+        return settling
+    return end_begun(state, now) or finish(bundle, state, now)
 
 
 def _is_open(state: State) -> bool:

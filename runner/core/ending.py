@@ -7,6 +7,7 @@ from runner.core import events as e
 from runner.core.calls import next_handoff
 from runner.core.commands import Command, Record
 from runner.core.names import names_in_reach
+from runner.core.paths import is_in
 from runner.core.state import State
 from runner.errors import EvaluationError, InputsInvalid
 from runner.language.bundle import Bundle
@@ -41,7 +42,8 @@ def finish(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
 
 
 def _standing(state: State) -> tuple[str, ...]:
-    """What stands, in start order; for the ended items of a list the list."""
+    """What stands, in start order; for the ended items of a list the list, whether or not they were read back."""
+    back = [path for path, scope in state.scopes.items() if scope.is_recalled]
     standing = [
         path
         for path, listing in state.lists.items()
@@ -50,6 +52,7 @@ def _standing(state: State) -> tuple[str, ...]:
     for _, effect in sorted(state.effects.items()):
         if effect.disposition in ("pending", "stands"):
             standing.append(effect.path)
+    standing = [path for path in standing if not any(is_in(path, item) for item in back)]
     return tuple(dict.fromkeys(standing))
 
 

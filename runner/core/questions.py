@@ -50,7 +50,7 @@ def read_resolved(state: State, event: e.HandOffResolved) -> State:
         handoff, choice=event.choice, by=event.by, reason=event.reason,
         reference=event.reference, output=event.output, external_id=event.external_id,
     )  # fmt: skip
-    state = replace(state, handoffs=put(state.handoffs, handoff.id, handoff))
+    state = replace(state, handoffs=put(state.handoffs, handoff.id, handoff), at=max(state.at, event.at))
     answer = _ANSWERS.get(event.choice)
     return answer(state, handoff) if answer else state
 

@@ -83,7 +83,7 @@ def _read(state: State, item: str, facts: Facts) -> State:
             continue
         if event.step == item and isinstance(event, e.ScopeStarted):
             apart = _without(apart, item)
-        apart = fold(replace(apart, seq=seq - 1), event)
+        apart = fold(replace(apart, seq=seq - 1, at=0), event)
     scopes = _inside(apart.scopes, item) | {item: replace(apart.scopes[item], is_recalled=True)}
     return replace(
         rest,

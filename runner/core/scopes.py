@@ -9,7 +9,7 @@ from runner.contract import Json
 from runner.core import events as e
 from runner.core.calls import next_handoff
 from runner.core.closing import close_item
-from runner.core.commands import Command, Record, Send
+from runner.core.commands import Command, Recall, Record, Send
 from runner.core.forward import call_service, failed
 from runner.core.gates import approve
 from runner.core.names import names_in_reach
@@ -101,10 +101,10 @@ def _parallel(place: Place) -> tuple[Command, ...]:
 
 
 def _together(state: State, found: Iterable[tuple[Command, ...]]) -> tuple[Command, ...]:
-    """The facts of the first that has any; else the calls of all, their start numbers in this order."""
+    """The facts of the first that has any, or what it wants read back; else the calls of all, numbered in order."""
     sends: list[tuple[Command, ...]] = []
     for commands in found:
-        if commands and isinstance(commands[0], Record):
+        if commands and isinstance(commands[0], Record | Recall):
             return commands
         sends.append(commands)
     ordered: list[Command] = []
@@ -133,7 +133,7 @@ def _each(place: Place) -> tuple[Command, ...]:
     found: list[tuple[Command, ...]] = []
     for number in listing.open:
         commands = _item(place, number)
-        if commands and isinstance(commands[0], Record):
+        if commands and isinstance(commands[0], Record | Recall):
             return commands
         found.append(commands)
     in_doubt = _in_doubt(place, listing)

@@ -158,8 +158,9 @@ class ScopeStarted(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScopeEnded(Event):
-    """`kind` as ScopeStarted's, and choose. `outcome` is done, or compensated: an item that had ended was made good
-    later, `effects` counts its effects by their disposition, and `newest` is the start number of its newest.
+    """`kind` as ScopeStarted's, and choose. `outcome` is done; ended (by a no); compensated, or stopped: an item that
+    had ended was made good later, wholly or in part. Then `effects` counts its effects by their disposition, and
+    `newest` is the start number of the newest.
     """
 
     kind: str
