@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from runner.core import events as e
+from runner.core import recall
 from tests.core.stage import REFUSED, bundle_of, do, facts, flow_of, run, undone
 
 LOG = flow_of(
@@ -22,6 +25,22 @@ def test_a_called_flow_has_its_own_names() -> None:
         ("log/mail", {"name": "x"}),
         ("after", {"name": "log/write-0"}),
     ]
+
+
+def test_what_is_left_of_it_is_made_good_before_what_is_older_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its items are read back two at a time, and the branch beside it began in between."""
+    monkeypatch.setattr(recall, "PAGE", 2)
+    item = """      - id: write
+        do: svc.keyed
+        with: { name: "${{ item }}" }
+        compensate: { cancel: svc.undo, with: { id: "${{ output.id }}" } }
+"""
+    every = flow_of("every", f"  - id: rows\n    each: [1, 2, 3]\n    steps:\n{item}")
+    steps = "  - id: both\n    parallel:\n      one:\n        - { id: all, call: every }\n      two:\n"
+    steps += "".join("      " + line + "\n" for line in (do("a") + do("b")).splitlines())
+    result = run(bundle_of(steps + do("last"), called=[every]), {("last", "do"): [REFUSED]})
+    assert next(event.start_no for event in facts(result, e.CallIntended) if event.step == "b") == 4
+    assert undone(result) == ["all/rows/3/write", "all/rows/2/write", "all/rows/1/write", "b", "a"]
 
 
 def test_it_is_made_good_as_one() -> None:

@@ -151,6 +151,7 @@ def doubt_is_settled_before_it_is_undone(story: Story) -> Iterator[str]:
             closing = story.closing_over(each.intent.step, each.seq)
             if closing is None or not is_inside(path, closing.scope):
                 continue
+            had_begun = any(t.intent.call == each.intent.call and t.seq < closing.seq for t in story.tries)
             order = story.order_in(closing.scope, each.seq)
             let_go = any(
                 q.choice == "go_on" and q.gone < each.seq
@@ -159,7 +160,7 @@ def doubt_is_settled_before_it_is_undone(story: Story) -> Iterator[str]:
             )
             if each.intent.step == path:
                 yield f"{named(each.intent)} undoes a step whose outcome nobody knows"
-            elif are_beside(story.bundle, each.intent.step, path, at_once=True):
+            elif are_beside(story.bundle, each.intent.step, path, at_once=True) or had_begun:
                 continue
             elif each.intent.step in order and order[path] < order[each.intent.step] and not let_go:
                 yield f"{named(each.intent)} is older than {path}, which is in doubt"
@@ -242,10 +243,12 @@ class _Effects:
                 self.words[no] = word
 
 
-def dispositions(story: Story) -> dict[int, str]:
-    """What became of each applied effect, by start number, as the log says at its end."""
+def dispositions(story: Story, before: int = 0) -> dict[int, str]:
+    """What became of each applied effect, by start number, as the log says at its end, or `before` a place in it."""
     effects = _Effects(story)
     for seq, event in story.numbered():
+        if before and seq >= before:
+            break
         effects.read(seq, event)
     return effects.words
 

@@ -45,6 +45,7 @@ ACTIONS: dict[str, Action] = {
 
 INPUTS: dict[str, Json] = {
     "email": "one@x.test", "amount": 20, "note": None, "id": "c1", "no": 7, "nobody": [],
+    "many": [11, 12, 13, 14, 15, 16, 17, 18, 19],
     "rows": [
         {"name": "ann", "big": True, "lines": [1, 2]},
         {"name": "ben", "big": False, "lines": [3]},
@@ -56,7 +57,7 @@ INPUTS: dict[str, Json] = {
 NEVER_SUCCEEDS = (
     "adopts", "always_refused", "bad_condition", "bad_outputs", "bad_wait", "empty_key", "fan_empty", "silent", "unbuildable",
     "undo_classes", "undo_once", "picky_undo", "halts", "chooses_missing", "branches_undone", "branches_at_once",
-    "branches_halt", "rows_undone", "rows_aside_undone", "rows_halt", "rows_nested_undone", "rows_parallel",
+    "branches_halt", "rows_undone", "rows_many", "called_list", "rows_refused", "rows_aside_undone", "rows_halt", "rows_nested_undone", "rows_parallel",
     "rows_beside", "rows_branches", "rows_call_undone", "rows_find", "rows_letters", "rows_bad", "called_rows",
     "called_undone", "called_bad", "event_continue", "event_empty", "then_bad",
 )  # fmt: skip

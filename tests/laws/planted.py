@@ -194,7 +194,7 @@ def evidence_overwrites(patch: pytest.MonkeyPatch) -> None:
 
 @mistake("compensations run oldest first", "keyed_pair")
 def oldest_first(patch: pytest.MonkeyPatch) -> None:
-    after(patch, closing, "applied_paths", lambda paths, *_: paths[::-1])
+    after(patch, closing, "_turns", lambda paths, *_: paths[::-1])
 
 
 @mistake("a record that was found is compensated", "finds")
@@ -202,7 +202,7 @@ def undo_found(patch: pytest.MonkeyPatch) -> None:
     def wrong(paths: list[str], state: State, *_: Any) -> list[str]:
         return [path for path, step in state.steps.items() if step.status == "found"] + paths
 
-    after(patch, closing, "applied_paths", wrong)
+    after(patch, closing, "_turns", wrong)
 
 
 @mistake("a record that was adopted is cancelled", "adopts")
@@ -216,7 +216,7 @@ def failed_step_left_out(patch: pytest.MonkeyPatch) -> None:
         failure = state.root.failure
         return [path for path in paths if failure is None or path != failure.step]
 
-    after(patch, closing, "applied_paths", wrong)
+    after(patch, closing, "_turns", wrong)
 
 
 @mistake("what is in doubt is undone as if it had happened", "once_pair")
@@ -289,7 +289,7 @@ def stale_timer(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(fold, "without_timers", lambda state, is_meant: state)
 
 
-@mistake("a take-over leaves the run waiting", "once_pair")
+@mistake("a take-over leaves the run waiting", "rows_beside", "once_pair")
 def take_over_waits(patch: pytest.MonkeyPatch) -> None:
     def wrong(state: State) -> bool:
         return any(call.is_unsettled for name, call in state.calls.items() if name[1] in ("do", "undo"))

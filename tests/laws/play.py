@@ -5,17 +5,18 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from runner.core import events as e
 from runner.core import recall, scopes
 from runner.engine.advance import Turn
-from runner.engine.simulated import Result, Simulation
+from runner.engine.simulated import MemoryLog, Result, Simulation
 from runner.language.bundle import Bundle
 from tests.laws.flows import inputs_of
 from tests.laws.oracle import violations
+from tests.laws.states import state_faults
 from tests.laws.story import Story
 from tests.laws.world import Faults, RandomOutside, RandomPeople, RandomWeather
 
@@ -44,22 +45,20 @@ def play(bundle: Bundle, seed: int, *, is_honest: bool = True) -> Played:
     weather = RandomWeather(rng, rate=rng.choice([0, 3, 10]) if kind != 0 else 0, holds=10)
 
     def calm_down(turn: Turn) -> None:
+        watched.see(turn)
         if turn.after.seq > CALM_AFTER:
             for each in (outside, people, weather):
                 each.calm()
 
+    watched = Watched(bundle=bundle)
     simulation = Simulation(
-        bundle,
-        outside,
-        start_of(bundle),
-        people=people,
-        weather=weather,
-        observe=calm_down,
-        desk=outside.ledger.staff,
+        bundle, outside, start_of(bundle), people=people, weather=weather, observe=calm_down, desk=outside.ledger.staff
     )
-    people.log, outside.ledger.staff.clock = simulation.log, simulation.clock
+    people.log = watched.log = simulation.log
+    outside.ledger.staff.clock = simulation.clock
     with small_pages():
-        return _played(bundle, simulation, (outside, people, weather), is_honest=is_honest)
+        played = _played(bundle, simulation, (outside, people, weather), is_honest=is_honest)
+    return replace(played, wrong=(*played.wrong, *watched.wrong))
 
 
 def _played(bundle: Bundle, simulation: Simulation, world: World, *, is_honest: bool) -> Played:
@@ -84,25 +83,42 @@ def clean_up(bundle: Bundle, stopped: Played, seed: int) -> Played:
     people = RandomPeople(outside, rng, operations=1)
     weather = RandomWeather(rng, rate=5, holds=0)
     started = replace(start_of(bundle, "r2"), at=stopped.result.now, continues="r1")
+    watched = Watched(bundle=bundle, before=stopped.story.raw)
     simulation = Simulation(
-        bundle,
-        outside,
-        started,
-        people=people,
-        weather=weather,
-        before=stopped.story.raw,
+        bundle, outside, started, people=people, weather=weather, before=stopped.story.raw, observe=watched.see,
         desk=outside.ledger.staff,
-    )
-    outside.ledger.staff.clock = simulation.clock
+    )  # fmt: skip
+    watched.log, outside.ledger.staff.clock = simulation.log, simulation.clock
     with small_pages():
         result = simulation.run()
     story = _story(bundle, outside, result, True, stopped.story.raw)
-    wrong = violations(story)
+    wrong = [*violations(story), *watched.wrong]
     if result.end != "ended":
         wrong.append(f"I19: the clean-up {result.end} and does not end")
     return Played(story=story, result=result, wrong=tuple(wrong))
 
 
+@dataclass(kw_only=True)
+class Watched:
+    """Looks at the engine's state now and then, between two of its turns."""
+
+    bundle: Bundle
+    before: Sequence[e.Event] = ()
+    log: MemoryLog = field(default_factory=MemoryLog)
+    turns: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def _beside(self) -> int:
+        return sum(step.at_once for step in self.bundle.steps.values() if step.verb == "each")
+
+    def see(self, turn: Turn) -> None:
+        self.turns += 1
+        if self.turns % EVERY_SO_OFTEN == 0 and not self.wrong:
+            self.wrong += state_faults(turn.after, self.log.events, self.before, SMALL_PAGE + self._beside)
+
+
+EVERY_SO_OFTEN = 5
 CALM_AFTER = 70
 SMALL_PAGE, FEW_IN_DOUBT = 2, 2
 World = tuple[RandomOutside, RandomPeople, RandomWeather]

@@ -18,7 +18,7 @@ from tests.laws.flows import corpus
 from tests.laws.play import clean_up, play, shown, small_pages
 from tests.laws.replay import replay_faults
 
-SEEDS = 60
+SEEDS = 45
 REPLAYED = range(0, SEEDS, 6)
 ROOT = Path(__file__).parent.parent.parent
 

@@ -31,8 +31,8 @@ from tests.laws.replay import replay_faults
 from tests.laws.story import Story
 from tests.laws.world import RandomOutside, RandomPeople, RandomWeather
 
-SEEDS, TRIED = 4, 32
-OFTEN = 0.3
+SEEDS, TRIED = 3, 32
+OFTEN, MOST_VERSIONS = 0.3, 8
 UNDO = 'compensate: { cancel: svc.undo, with: { id: "${{ output.id }}" } }'
 ACTIONS = ("svc.keyed", "svc.looked", "svc.once")
 BLOCK = re.compile(r"^  - (?:\{ )?id: .*\n(?:(?!  - |\S).*\n)*", re.MULTILINE)
@@ -80,6 +80,8 @@ class Movers(RandomPeople):
         made = super().acts(bundle, state, now)
         if made or self.is_calm or state.has_ended or self._held_back or self.rng.random() > OFTEN:
             return made
+        if len(self.versions) > MOST_VERSIONS:
+            return ()
         text = self.texts[bundle.digest]
         for turn in range(self.rng.choice([1, 1, 2])):
             text = edited(text, self.rng, f"n{len(self.texts)}{turn}")
