@@ -184,7 +184,7 @@ Nothing speaks against it.
     again = terminal.type("runs", "move", run, "--to", "latest")
     assert (again.code, masked(again.out, known)) == (
         0,
-        "Run THE-RUN-ITSELF is on version VERSION2 already. Nothing was written again.\n",
+        "amends: run THE-RUN-ITSELF is on version VERSION2 already\n",
     )
     assert terminal.type("runs", "move", run, "--to", "latest", "--dry-run").code == 0
     assert terminal.type("handoffs", "resolve", run, "h1", "go_on").code == 0

@@ -57,6 +57,8 @@ def test_another_project_is_never_written_into(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["flows", "connectors", "templates"])
 def test_the_examples_hold_the_demo_word_for_word(kind: str) -> None:
     for file in (PACKAGE / kind).iterdir():
+        if file.name == "signup_to_paid.yaml":  # the demo runs by itself; the example asks somebody first
+            continue
         example = ROOT / "flows" / (file.name if kind == "flows" else f"{kind}/{file.name}")
         assert example.read_text() == file.read_text(), file.name
 
