@@ -71,10 +71,11 @@ def indented(steps: str, by: int) -> str:
     return "".join(" " * by + line + "\n" for line in steps.splitlines())
 
 
-def rows(steps: str, more: str = "") -> str:
-    """A list of three items."""
+def rows(steps: str, more: str = "", names: str = "ab") -> str:
+    """A list of items."""
+    items = ", ".join(f"{{ n: {name} }}" for name in names)
     return (
-        "  - id: rows\n    each: [{ n: a }, { n: b }, { n: c }]\n    named: ${{ item.n }}\n"
+        f"  - id: rows\n    each: [{items}]\n    named: ${{{{ item.n }}}}\n"
         f"{more}    steps:\n{indented(steps, 4)}"
     )  # fmt: skip
 
@@ -270,7 +271,7 @@ WAYS: Mapping[str, Way] = {
         follows={**BACK, "go_on": "succeeded", "close": "closed", "acknowledge": "needs_person"},
     ),
     "set_aside": Way(
-        steps=rows(FAILS, ALONE) + LAST, says={"POST /charge": (AS_USUAL, *NO, *NO)},
+        steps=rows(FAILS, ALONE, "abc") + LAST, says={"POST /charge": (AS_USUAL, *NO, *NO)},
         follows={
             **ASKED, "retry": "succeeded", "skip": "closed", "retry rows/2": "needs_person ~",
             "skip rows/3": "needs_person",

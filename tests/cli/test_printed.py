@@ -21,7 +21,7 @@ from tests.support.http_service import running_http
 
 PRINTED = re.compile(r" (amends [a-z].*)$", re.MULTILINE)
 MORE = {
-    "unknown in three items": Way(steps=rows(POST, AT_ONCE) + LAST, says={"POST /post": LOST}, follows={}),
+    "unknown in several items": Way(steps=rows(POST, AT_ONCE) + LAST, says={"POST /post": LOST}, follows={}),
     "unknown in a called flow": Way(
         steps=INNER + LAST, others={"inner": POST + LAST.replace("note: x", 'note: "${{ steps.charge.id }}"')},
         says={"POST /post": LOST}, follows={},
