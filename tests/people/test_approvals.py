@@ -42,7 +42,7 @@ FIRST = """  - id: first
     with: { note: "${{ inputs.name }}" }
     compensate: { cancel: shop.release, with: { note: x, of: "${{ output.id }}" } }
 """
-PAUSE = "  - { id: pause, wait: 500 ms }\n"
+PAUSE = "  - { id: pause, wait: 2500 ms }\n"
 SEND = """  - id: send
     do: shop.charge
     with: { note: "${{ inputs.name }}", amount: 5 }
