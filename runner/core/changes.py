@@ -8,7 +8,18 @@ from typing import Any, TypeVar
 
 from runner.contract import Json
 from runner.core import events as e
-from runner.core.state import WITHDRAWN, Call, Disposition, Failure, HandOff, State, StepState, UndoState, replace
+from runner.core.state import (
+    WITHDRAWN,
+    Call,
+    CallName,
+    Disposition,
+    Failure,
+    HandOff,
+    State,
+    StepState,
+    UndoState,
+    replace,
+)
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -17,6 +28,11 @@ V = TypeVar("V")
 def put(mapping: Mapping[K, V], key: K, value: V) -> Mapping[K, V]:
     """The mapping with one more value."""
     return {**mapping, key: value}
+
+
+def call_of(state: State, name: CallName) -> Call:
+    """A call that has begun; an empty one where that was in an ended item, which is not read back yet."""
+    return state.calls.get(name) or Call(action="", key="")
 
 
 def set_call(state: State, event: e.CallEvent, call: Call) -> State:

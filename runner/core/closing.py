@@ -5,6 +5,7 @@ All of it is about one scope: the run, or an item that failed alone.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from runner.core import events as e
@@ -29,10 +30,9 @@ def close(bundle: Bundle, state: State, scope: str, now: int) -> tuple[Command, 
     if facts:
         return facts[:1]
     inside = state.scopes[scope]
-    is_open = any(call.is_open and is_in(name[0], scope) for name, call in state.calls.items())
     if not inside.has_begun:
         begun = e.CompensationBegun(at=now, step=scope, generation=inside.generation)
-        return (fire_due(state, now, scope) or settling) if is_open else (Record(event=begun),)
+        return (fire_due(state, now, scope) or settling) if _is_out(state, scope) else (Record(event=begun),)
     commands = compensate(bundle, state, scope, now)
     if isinstance(commands[0] if commands else None, Recall):
         return settling or commands
@@ -52,7 +52,7 @@ def close_item(bundle: Bundle, state: State, item: str, now: int) -> tuple[Comma
     if not scope.compensates:
         return _end_here(bundle, state, item, now)
     commands = close(bundle, state, item, now)
-    if commands or not scope.has_begun or not all_have_ended(state, item) or _is_asked(state, item):
+    if commands or not (scope.has_begun and _has_come_to_rest(state, item)):
         return commands
     return (Record(event=e.ItemSetAside(at=now, step=item, reason=failure.summary, name=scope.name)),)
 
@@ -68,6 +68,16 @@ def _end_here(bundle: Bundle, state: State, item: str, now: int) -> tuple[Comman
 
 def _is_asked(state: State, scope: str) -> bool:
     return any(is_in(handoff.step, scope) for handoff in state.open_handoffs)
+
+
+def _is_out(state: State, scope: str) -> bool:
+    """A call of a scope has no outcome yet."""
+    return any(call.is_open and is_in(name[0], scope) for name, call in state.calls.items())
+
+
+def _has_come_to_rest(state: State, item: str) -> bool:
+    """All of an item was made good, nobody is asked about it, and none of its calls is out."""
+    return all_have_ended(state, item) and not (_is_asked(state, item) or _is_out(state, item))
 
 
 def _place(bundle: Bundle, state: State, path: str, now: int) -> Place:
@@ -206,10 +216,10 @@ def _compensate(bundle: Bundle, state: State, scope: str, now: int, holders: lis
         return ended
     sends: list[Command] = []
     hidden = _lists_left(state, scope) if back is not None else []
-    paths = _turns(state, scope)
+    paths, above = _turns(state, scope), len(holders)
     while paths:
         path = paths.pop(0)
-        is_below = back is not None and (back.before is None or _newest(state, path) < back.before)
+        is_below = back is not None and (back.before is None or _stands_at(state, path, scope) < back.before)
         unit = next((unit for unit in _calls_around(path, scope) if _left_in(state, unit)), "")
         if is_below and _waits_for_hidden(bundle, state, path, hidden, holders):
             break
@@ -223,8 +233,9 @@ def _compensate(bundle: Bundle, state: State, scope: str, now: int, holders: lis
         sends += commands
         if any(isinstance(command, Recall) for command in commands):
             return tuple(sends)
+        above = above if is_below else len(holders)
     else:
-        if all(any(not _are_beside(bundle, path, holder) for holder in holders) for path in hidden):
+        if all(any(not _are_beside(bundle, path, holder) for holder in holders[:above]) for path in hidden):
             return tuple(sends)
     return tuple(sends) if back is None else (*sends, back)
 
@@ -237,10 +248,16 @@ def _waits_for_hidden(bundle: Bundle, state: State, path: str, hidden: list[str]
     return not is_held and any(not _are_beside(bundle, path, other) for other in hidden)
 
 
-def _newest(state: State, path: str) -> int:
-    if path.endswith("/"):
-        return state.scopes[path[:-1]].newest
-    return max(call.start_no for name, call in state.calls.items() if name[0] == path and name[1] == "do")
+def _stands_at(state: State, path: str, scope: str) -> int:
+    """The start number where a path has its turn: its own newest, or that of the called flow around it."""
+    unit = next(iter(_calls_around(path, scope)), "")
+    starts = (
+        call.start_no
+        for name, call in state.calls.items()
+        if name[1] == "do" and (call.is_applied or call.is_unsettled)
+        if name[0] == path or (unit and is_in(name[0], unit))
+    )
+    return max((state.scopes[unit].newest if unit else 0, *starts))
 
 
 def _read_back(state: State, scope: str) -> Recall | None:
@@ -256,7 +273,7 @@ def _read_back(state: State, scope: str) -> Recall | None:
 
 def partly_known(state: State, scope: str = "") -> tuple[str, ...]:
     """The ended items of a scope that were being made good when the log was read anew."""
-    tried = (name[0] for name in state.calls if name[1] == "undo")
+    tried = (name[0] for name in state.calls if name[1] in ("undo", "undo_lookup"))
     paths = (path for path in (*state.undo, *state.lists, *tried) if is_in(path, scope))
     forgotten = dict.fromkeys(forgotten_item(state, path) for path in paths)
     forgotten.pop("", None)
@@ -266,9 +283,8 @@ def partly_known(state: State, scope: str = "") -> tuple[str, ...]:
 def _end_item(state: State, scope: str, now: int) -> tuple[Command, ...]:
     """An item that was read back and is made good leaves again."""
     for item, inner in state.scopes.items():
-        if not inner.is_recalled or not is_in(item, scope) or _is_asked(state, item):
-            continue
-        if all_have_ended(state, item) and not _unsettled_paths(state, "undo", item):
+        is_meant = inner.is_recalled and is_in(item, scope)
+        if is_meant and _has_come_to_rest(state, item) and not _unsettled_paths(state, "undo", item):
             return (Record(event=_left_again(state, item, "compensated", now)),)
     return ()
 
@@ -289,19 +305,22 @@ def _is_begun(state: State, item: str) -> bool:
 
 def _left_again(state: State, item: str, outcome: str, now: int) -> e.ScopeEnded:
     deeper = [path for path, inner in state.scopes.items() if inner.is_recalled and is_in(path, item)]
-    effects: dict[str, int] = {}
-    for effect in state.effects.values():
-        if is_in(effect.path, item) and not any(is_in(effect.path, other) for other in deeper):
-            effects[effect.disposition] = effects.get(effect.disposition, 0) + 1
+    effects = Counter[str](
+        effect.disposition
+        for effect in state.effects.values()
+        if is_in(effect.path, item) and not any(is_in(effect.path, other) for other in deeper)
+    )
     for path, listing in state.lists.items():
-        for name, count in listing.left.items() if is_in(path, item) else ():
-            effects[name] = effects.get(name, 0) + count
-    rest = effects.pop("pending", 0)
-    if rest:
-        effects["stands"] = effects.get("stands", 0) + rest
+        effects.update(listing.left if is_in(path, item) else {})
+    effects["stands"] += effects.pop("pending", 0)
     newest = max((call.start_no for name, call in state.calls.items() if is_in(name[0], item)), default=0)
     return e.ScopeEnded(
-        at=now, step=item, kind="item", outcome=outcome, effects=effects, newest=max(newest, state.scopes[item].newest)
+        at=now,
+        step=item,
+        kind="item",
+        outcome=outcome,
+        effects=dict(+effects),
+        newest=max(newest, state.scopes[item].newest),
     )
 
 

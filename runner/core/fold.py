@@ -7,6 +7,7 @@ from typing import Any
 
 from runner.core import events as e
 from runner.core.changes import (
+    call_of,
     fail_scope,
     not_held,
     part_outputs,
@@ -214,7 +215,7 @@ def _timer_set(state: State, event: e.TimerSet) -> State:
     if not event.purpose:
         return set_step(state, event.step, due=event.due)
     name = (event.step, event.purpose, event.part)
-    call = replace(state.calls[name], due=event.due, due_for=event.timer, fired="")
+    call = replace(call_of(state, name), due=event.due, due_for=event.timer, fired="")
     return replace(state, calls=put(state.calls, name, call))
 
 
@@ -226,7 +227,7 @@ def _timer_fired(state: State, event: e.TimerFired) -> State:
     if not event.purpose:
         return set_step(state, event.step, due=None, status="done", outcome="done")
     name = (event.step, event.purpose, event.part)
-    call = replace(state.calls[name], due=None, due_for="", fired=event.timer)
+    call = replace(call_of(state, name), due=None, due_for="", fired=event.timer)
     return replace(state, calls=put(state.calls, name, call))
 
 

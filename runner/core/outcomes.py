@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from runner.core import events as e
-from runner.core.changes import not_held, part_outputs, put, set_call, set_disposition, set_step, set_undo
+from runner.core.changes import call_of, not_held, part_outputs, put, set_call, set_disposition, set_step, set_undo
 from runner.core.consents import use
 from runner.core.state import Call, Disposition, Effect, State, StepState, UndoState, replace
 
@@ -101,7 +101,7 @@ def read_unknown(state: State, event: e.CallUnknown) -> State:
 
 def read_settled(state: State, event: e.CallSettled) -> State:
     by_person = event.by not in ("lookup", "find", "evidence")
-    call = state.calls[event.call]
+    call = call_of(state, event.call)
     is_lost = call.take_over and not by_person
     call = replace(
         call, settled=event.result, settled_by=event.by, adopted=event.adopted, due=None, due_for="", fired="",

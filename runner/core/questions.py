@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from runner.core import events as e
 from runner.core.changes import (
+    call_of,
     fail_scope,
     put,
     set_disposition,
@@ -133,7 +134,7 @@ def _answer_again(state: State, handoff: HandOff) -> State:
     """The service is asked once more: by the same request under the same key, or by a look-up."""
     name = (handoff.step, handoff.purpose, handoff.part)
     call = replace(
-        state.calls[name], tries=0, due=None, due_for="", fired="", again_seq=state.seq + 1, again_at=state.at
+        call_of(state, name), tries=0, due=None, due_for="", fired="", again_seq=state.seq + 1, again_at=state.at
     )
     return _answer_fact(replace(state, calls=put(state.calls, name, call)), handoff)
 

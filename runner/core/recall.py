@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from runner.core import events as e
-from runner.core.changes import put
+from runner.core.changes import put, stop_here
 from runner.core.commands import Recall
 from runner.core.fold import fold
 from runner.core.listings import without_inside
@@ -35,7 +35,8 @@ class Source(Protocol):
 def recall(state: State, wanted: Recall, source: Source) -> State:
     """The state with what is wanted read back."""
     if wanted.items:
-        return _read_all(state, wanted.items, source, whole=True)
+        state = _read_all(state, wanted.items, source, whole=True)
+        return stop_here(state) if state.stops_here else state
     page = source.newest(wanted.scope, wanted.before, PAGE)
     paths = [path for _, path in page]
     while items := _forgotten(state, paths):
@@ -129,7 +130,7 @@ class LogSource:
             elif isinstance(event, e.CallApplied | e.CallSettled) and (*event.call, event.generation) in starts:
                 if isinstance(event, e.CallApplied) or event.result == "applied":
                     found[starts[*event.call, event.generation]] = event.step
-            elif isinstance(event, e.ScopeEnded) and event.outcome == "compensated":
+            elif isinstance(event, e.ScopeEnded) and event.outcome == "compensated" and "stands" not in event.effects:
                 found = {start: path for start, path in found.items() if not is_in(path, event.step)}
         starts_below = [start for start in found if before is None or start < before]
         return [(start, found[start]) for start in sorted(starts_below, reverse=True)[:limit]]

@@ -184,3 +184,21 @@ def nothing_is_undone_of_what_succeeded(story: Story) -> Iterator[str]:
         is_meant = any(is_inside(each.intent.step, scope) for scope in story.closings)
         if each.intent.purpose == "undo" and not is_meant and not story.started.continues:
             yield f"{named(each.intent)} undoes what has succeeded"
+
+
+# --- what the seeds reached ----------------------------------------------------------------------------------------
+
+
+def met_in_lists(story: Story) -> Iterator[str]:
+    """What became of items and of waits, each word as often as it happened."""
+    for item in story.items.values():
+        yield "set aside" if item.is_aside else "done" if item.ended else "open at the end"
+    yield from ("resumed" for _ in story.resumed)
+    yield from ("left set aside" for _ in story.accepted)
+    for event in story.events:
+        if isinstance(event, e.ScopeEnded) and event.outcome in ("compensated", "stopped"):
+            yield "made good later" if event.outcome == "compensated" else "stopped in part"
+        if isinstance(event, e.EventReceived):
+            yield "fed"
+        if isinstance(event, e.TimerFired) and event.timer == "late":
+            yield "late"

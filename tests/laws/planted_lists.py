@@ -153,7 +153,7 @@ def ends_with_the_first(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(scopes, "_VERBS", {**scopes._VERBS, "each": lambda at: wrong(right(at), at)})
 
 
-@mistake("in an item that is closed 'compensate' is offered again", "rows_stop", "rows_aside_undone", "rows_parallel")
+@mistake("in an item that is closed 'compensate' is offered again", "rows_aside_undone", "rows_parallel")
 def compensate_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(calls, "is_closed_at", lambda state, path: state.root.closed)
 
@@ -194,7 +194,7 @@ def read_up_to_its_end(patch: pytest.MonkeyPatch) -> None:
     after(patch, recall.LogSource, "facts", lambda facts, *args, **words: wrong(facts))
 
 
-@mistake("effects that were made good before are counted again", "rows_aside_undone", "rows_nested_undone")
+@mistake("effects that were made good before are counted again", "rows_nested_undone", "rows_aside_undone")
 def counted_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(recall, "_at_its_end", lambda state, *_: state)
 
@@ -204,7 +204,7 @@ def aside_read_back(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(recall, "_is_meant", lambda state, item: True)
 
 
-@mistake("what is not read back yet is not waited for", "rows_undone", "rows_aside_undone")
+@mistake("what is not read back yet is not waited for", "rows_parallel")
 def page_not_waited_for(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(closing, "_waits_for_hidden", lambda *args: False)
 
@@ -245,7 +245,7 @@ def call_ends_early(patch: pytest.MonkeyPatch) -> None:
     verb(patch, "call", cut)
 
 
-@mistake("a called flow that has ended is made good although the run goes on", "called_deep")
+@mistake("a called flow that has ended is made good although the run goes on", "called_undone")
 def undone_when_called(patch: pytest.MonkeyPatch) -> None:
     def wrong(commands: Any, bundle: Any, state: State, now: int) -> Any:
         paths = closing.applied_paths(state, "log") if not commands else []

@@ -46,7 +46,7 @@ def play(bundle: Bundle, seed: int, *, is_honest: bool = True) -> Played:
 
     def calm_down(turn: Turn) -> None:
         watched.see(turn)
-        if turn.after.seq > CALM_AFTER:
+        if turn.after.seq > CALM_AFTER * (2 if turn.after.lists else 1):
             for each in (outside, people, weather):
                 each.calm()
 
@@ -88,7 +88,8 @@ def clean_up(bundle: Bundle, stopped: Played, seed: int) -> Played:
         bundle, outside, started, people=people, weather=weather, before=stopped.story.raw, observe=watched.see,
         desk=outside.ledger.staff,
     )  # fmt: skip
-    watched.log, outside.ledger.staff.clock = simulation.log, simulation.clock
+    people.log = watched.log = simulation.log
+    people.before, outside.ledger.staff.clock = stopped.story.raw, simulation.clock
     with small_pages():
         result = simulation.run()
     story = _story(bundle, outside, result, True, stopped.story.raw)

@@ -15,10 +15,11 @@ import pytest
 from runner.core import events as e
 from tests.laws.branch_laws import met_beside
 from tests.laws.flows import corpus
+from tests.laws.item_laws import met_in_lists
 from tests.laws.play import clean_up, play, shown, small_pages
 from tests.laws.replay import replay_faults
 
-SEEDS = 45
+SEEDS = 32
 REPLAYED = range(0, SEEDS, 6)
 ROOT = Path(__file__).parent.parent.parent
 
@@ -34,6 +35,7 @@ ended: Counter[str] = Counter()
 effects: Counter[str] = Counter()
 cleanups: Counter[str] = Counter()
 beside: Counter[str] = Counter()
+items: Counter[str] = Counter()
 
 
 @pytest.mark.parametrize("name", corpus())
@@ -54,6 +56,8 @@ def test_no_law_is_broken(name: str) -> None:
             cleanups[cleaned.result.state.status] += 1
         ended[finish.status] += 1
         beside.update(met_beside(played.story))
+        items.update(met_in_lists(played.story))
+        items["read again after a crash"] += played.result.crashes > 0 and bool(played.story.items)
         effects.update(effect.intent.purpose for effect in played.story.ledger.landed)
 
 
@@ -73,6 +77,11 @@ def test_the_floor() -> None:
     assert min(beside[word] for word in ("out at once", "asked at once", "undone at once", "goes on in doubt")) >= 10, (
         beside
     )
+    print(f"\n  {len(corpus())} flows, {sum(ended.values())} runs: {dict(effects)}\n  in lists: {dict(items)}")
+    wanted = ("done", "set aside", "resumed", "left set aside", "made good later", "stopped in part", "fed", "late")
+    assert min(items[word] for word in wanted) >= 10, items
+    assert items["made good later"] >= 400, items
+    assert items["read again after a crash"] >= 100, items
 
 
 def _fingerprint() -> str:

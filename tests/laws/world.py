@@ -276,10 +276,14 @@ class RandomPeople:
         self.rng = rng
         self.is_honest = is_honest
         self.answers = answers
-        self._plans = sorted((rng.randint(1, 28), rng.choice(OPERATIONS)) for _ in range(operations))
+        has_lists = any(step.verb == "each" for step in outside.bundle.steps.values())
+        last = 90 if has_lists else 28
+        self._plans = sorted((rng.randint(1, last), rng.choice(OPERATIONS)) for _ in range(operations))
+        self._may_stop = operations > 1
         self._due: dict[str, int] = {}
         self._retries = 0
         self.log = MemoryLog()
+        self.before: Sequence[e.Event] = ()
         self._senders = Senders(rng)
         self._deciders = Deciders(rng, outside.connect, outside.ledger.staff)
         self._held_back: list[e.Event] = []
@@ -313,7 +317,7 @@ class RandomPeople:
         fed = self._senders.feed(self.log, state, now)
         if fed:
             return fed
-        made = self._held_back or self._operations(bundle, state, now)
+        made = self._held_back or self._stop_in_between(state, now) or self._operations(bundle, state, now)
         made = made or self._deciders.decide(bundle, state, now)
         self._held_back = []
         if state.is_paused and self._when(f"paused {state.seq}", now) <= now:
@@ -331,6 +335,13 @@ class RandomPeople:
             made, self._held_back = self._held_back, []
             return made or self._operations(bundle, state, now)
         return ()
+
+    def _stop_in_between(self, state: State, now: int) -> list[e.Event]:
+        """Now and then somebody stops a run while ended items of a list are being made good."""
+        is_meant = any(scope.is_recalled for scope in state.scopes.values()) and state.stop is None
+        if not is_meant or self.is_calm or not self._may_stop or self.rng.random() > 0.06:
+            return []
+        return [e.StopRequested(at=now, by="person:ops", compensate=False, reason="enough")]
 
     def _operations(self, bundle: Bundle, state: State, now: int) -> list[e.Event]:
         if not self._plans or state.has_ended:
@@ -369,8 +380,9 @@ class RandomPeople:
         return [report_for(bundle, state, order, now)]
 
     def _truth(self, state: State, handoff: HandOff) -> Landed | None:
-        call = state.calls[(handoff.step, handoff.purpose, handoff.part)]
-        landed = self.outside.ledger.of_key(call.key, handoff.purpose)
+        name = (handoff.step, handoff.purpose, handoff.part)
+        intents = (x for x in (*self.before, *self.log.events) if isinstance(x, e.CallIntended) and x.call == name)
+        landed = self.outside.ledger.of_key([*intents][-1].key, handoff.purpose)
         return landed[0] if landed else None
 
 
