@@ -267,7 +267,7 @@ class FormModel(_TriggerModel, title="form", spoken="a form trigger"):
 class WebhookModel(_TriggerModel, title="webhook", spoken="a webhook trigger"):
     """A delivery from a service."""
 
-    webhook: Sentence = required("The hook's name in its address.", "orders")
+    webhook: Name = required("The hook's name in its address.", "orders")
     signed_by: Sentence = optional("The connection that holds the secret.", "shop")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from connectors import email, http, quarantine, records
+from connectors import email, http, quarantine, records, webhook
 from connectors.auth import AUTH
 from connectors.declarative import kind_from_text, shipped
 from runner.contract import Action, ConnectorKind, Json
@@ -21,7 +21,7 @@ EFFECTS = {
 
 def kinds() -> list[ConnectorKind]:
     """Every kind that comes with Amends."""
-    found: list[ConnectorKind] = [http.KIND, email.KIND, records.KIND, quarantine.KIND]
+    found: list[ConnectorKind] = [http.KIND, email.KIND, webhook.KIND, records.KIND, quarantine.KIND]
     for name, text in shipped().items():
         kind, problems = kind_from_text(text, f"connectors/{name}.yaml")
         if kind is None:
@@ -54,9 +54,10 @@ def _kind(kind: ConnectorKind) -> list[str]:
         lines += ["| setting | type |", "|---|---|"]
         lines += [f"| `{name}` | {_type(said)} |" for name, said in settings.items()]
         lines.append("")
-    lines += ["| action | what it does | effect | input | output | taken back by |", "|---|---|---|---|---|---|"]
-    lines += [_action(action) for action in kind.actions().values()]
-    lines.append("")
+    if kind.actions():
+        lines += ["| action | what it does | effect | input | output | taken back by |", "|---|---|---|---|---|---|"]
+        lines += [_action(action) for action in kind.actions().values()]
+        lines.append("")
     return lines
 
 

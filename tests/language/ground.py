@@ -8,6 +8,7 @@ from typing import Any
 from runner.contract import Action, Json, Retry, Undo
 from runner.errors import Problem
 from runner.language.check import check_flow
+from runner.language.connections import Connection, Found
 from runner.language.facts import ProjectFacts
 from runner.language.flow import Flow
 from runner.language.load import load_flow
@@ -106,6 +107,15 @@ ACTIONS = {
     for action in actions
 }
 
+
+def sender(name: str, scheme: str) -> Connection:
+    """A connection that proves deliveries."""
+    found, settings = Found(kind=Kind("webhook", ()), name="webhook"), {"scheme": scheme, "secret": {"secret": "S"}}
+    return Connection(name=name, connector="webhook", found=found, settings=settings)
+
+
+CONNECTIONS = {"shop": sender("shop", "standard"), "till": sender("till", "token")}
+
 PEOPLE = """
 people:
   aya: { name: Aya Sato, mail: aya@acme.example }
@@ -131,6 +141,7 @@ def facts(**changes: Any) -> ProjectFacts:
         "actions": ACTIONS,
         "people": people,
         "templates": TEMPLATES,
+        "connections": CONNECTIONS,
     } | changes
     return ProjectFacts(**around)
 

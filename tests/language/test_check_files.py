@@ -21,6 +21,7 @@ CODES = {
     "FL303",
     "FL401",
     "FL402",
+    "FL403",
 }
 
 FIXES: dict[str, list[tuple[str, str]]] = {
@@ -90,6 +91,7 @@ FIXES: dict[str, list[tuple[str, str]]] = {
         ("JST", "Asia/Tokyo"),
         ("0 9 30 2 *", "0 9 28 2 *"),
     ],
+    "fl403_unproved_delivery": [("shopp", "shop"), ("webhook: orders", "webhook: orders\n    signed_by: shop")],
 }
 
 

@@ -1,0 +1,1 @@
+"""What starts runs by itself: forms, webhooks, schedules, mailboxes, polls and events."""
