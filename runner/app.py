@@ -50,6 +50,10 @@ from runner.store.access import Access
 from runner.store.facts import PLACE, RunView, Started
 from runner.store.lock import EngineLock
 from runner.store.sql import open_store
+from runner.triggers.active import Active
+from runner.triggers.intake import Intake
+from runner.triggers.parts import Parts
+from runner.triggers.running import running
 
 LOCK_PATIENCE = 10.0
 """Seconds that a command waits for a process that holds the engine and does not answer."""
@@ -162,7 +166,8 @@ class Amends(Reading):
         driver = OwnDriver(self.project, self.clock, lock)
         async with driver.running(settles=False):
             driver.engine.observers.append(on_turn)
-            async with door.serving(driver):
+            triggers = driver.triggers
+            async with triggers.active.watching(), running(triggers), door.serving(driver):
                 on_ready()
                 await stopped.wait()
 
@@ -216,6 +221,7 @@ class OwnDriver:
             self.engine.observers.append(self.notifier.observe)
             await self.engine.start()
             await opened.enter_async_context(self.notifier.running())
+            self.triggers = self._triggers()
             by_itself = prune_by_itself(self.store, self._project.again, self._clock)
             opened.callback(asyncio.create_task(by_itself).cancel)
             listener = Listener(self._serve, for_watchers=frozenset({"follow"}))
@@ -228,6 +234,19 @@ class OwnDriver:
                 await listener.settle()
                 await listener.close()
                 await self.engine.stop(grace=LONGEST_CALL)
+
+    def _triggers(self) -> Parts:
+        outside = self._outside
+        active = Active(self.store, self._clock, self._project.again, outside.require_secrets)
+        intake = Intake(self.store, self._clock, self.engine.begin, lambda: self._forced_mode)
+        return Parts(
+            active=active, intake=intake, store=self.store, engine=self.engine, clock=self._clock,
+            connect=outside.present, on_event=[],
+        )  # fmt: skip
+
+    @property
+    def _forced_mode(self) -> str:
+        return "draft" if self._project.settings.mode == "draft" else ""
 
     def _observe(self, run: str, events: Sequence[e.Event], state: State) -> None:
         for tell in self._turns.get(run, []):
@@ -277,8 +296,7 @@ class OwnDriver:
 
     async def start_bundle(self, bundle: Bundle, wish: Wish) -> Started:
         """Starts a run of a flow that has been checked and pinned."""
-        if self._project.settings.mode == "draft":
-            wish = replace(wish, mode="draft")
+        wish = replace(wish, mode=self._forced_mode or wish.mode)
         started, event = await start_run(self.store, bundle, wish, now=self._clock.now())
         self.engine.begin(started, event)
         return started
@@ -336,7 +354,10 @@ class OwnDriver:
 
     async def send_event(self, event_id: str, event: str, data: Mapping[str, Json], source: str) -> bool:
         """Keeps an event, and feeds it to whoever waits for it."""
-        return await self.engine.send_event(event_id, event, data, source)
+        is_new = await self.engine.send_event(event_id, event, data, source)
+        for tell in self.triggers.on_event:
+            tell()
+        return is_new
 
     async def answer_quarantine(self, run: str, record: str, *, by: str, reason: str, discard: bool) -> None:
         """Releases or discards a record that was set aside. Raises NotFound."""

@@ -23,7 +23,7 @@ LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 class Wish:
     """A run that somebody or something asks for. `key` is the trigger's id (a fresh one where it is empty).
 
-    `rerun` asks for a new run although the business event has one.
+    `rerun` asks for a new run although the business event has one. `told` is what `trigger` says besides.
     """
 
     given: Mapping[str, Json] = field(default_factory=dict)
@@ -32,6 +32,7 @@ class Wish:
     source: str = "manual"
     mode: str = ""
     rerun: int = 0
+    told: Mapping[str, Json] = field(default_factory=dict)
 
 
 def new_run_id(now: int) -> str:
@@ -51,9 +52,16 @@ async def start_run(store: Store, bundle: Bundle, wish: Wish, *, now: int) -> tu
 
     Raises InputsInvalid, NotPossible, RunKeyConflict.
     """
+    new, started = new_run(bundle, wish, now=now)
+    await keep(store, bundle)
+    return await store.start(new), started
+
+
+def new_run(bundle: Bundle, wish: Wish, *, now: int) -> tuple[NewRun, e.RunStarted]:
+    """What the start of a run writes. Raises InputsInvalid, NotPossible."""
     run = new_run_id(now)
     inputs = read_inputs(bundle.flow.inputs, wish.given, zone=bundle.zone, schema=bundle.flow.schema)
-    trigger: dict[str, Json] = {"id": wish.key or run, "at": iso(now)}
+    trigger: dict[str, Json] = {"id": wish.key or run, "at": iso(now), **wish.told}
     if wish.starter:
         trigger["by"] = wish.starter
     flow, mode = bundle.flow, wish.mode or bundle.flow.mode
@@ -67,15 +75,12 @@ async def start_run(store: Store, bundle: Bundle, wish: Wish, *, now: int) -> tu
         at=now, run=run, flow=flow.id, mode=mode, bundle=bundle.digest, owner=flow.owner, record=record,
         run_key=run_key, rerun=wish.rerun, starter=wish.starter, inputs=inputs, trigger=trigger,
     )  # fmt: skip
-    await keep(store, bundle)
-    begun = await store.start(
-        NewRun(
-            run=run, flow=flow.id, mode=mode, run_key=run_key, rerun=wish.rerun, bundle=bundle.digest,
-            title=flow.title, owner=flow.owner, record=record, inputs_digest=digest(inputs), event=started,
-            receipt=(f"{wish.source}:{flow.id}:{mode}", wish.key) if wish.key else None, starter=wish.starter,
-        )
+    new = NewRun(
+        run=run, flow=flow.id, mode=mode, run_key=run_key, rerun=wish.rerun, bundle=bundle.digest, title=flow.title,
+        owner=flow.owner, record=record, inputs_digest=digest(inputs), event=started, starter=wish.starter,
+        receipt=(f"{wish.source}:{flow.id}:{mode}", wish.key) if wish.key else None,
     )  # fmt: skip
-    return begun, started
+    return new, started
 
 
 def keys_of(bundle: Bundle, inputs: Mapping[str, Json], trigger: Mapping[str, Json], now: int) -> tuple[str, str]:

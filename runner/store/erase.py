@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, select, union, update
+from sqlalchemy import Connection, Table, delete, or_, select, union, update
 
 from runner.contract import Json, canonical
 from runner.core.events import CallEvent, PersonalDataErased
@@ -23,7 +23,9 @@ from runner.store.facts import LogEnd, LogRow
 from runner.store.log import SITE, encode
 from runner.store.personal import Personal, is_long, remains
 from runner.store.tables import (
+    arrivals,
     awaited,
+    cursors,
     effects,
     handoffs,
     holds,
@@ -257,3 +259,14 @@ def _clean_site(connection: Connection, personal: Personal | None, token: str) -
         for row in connection.execute(named).all():
             name = secrets.token_hex(8) if personal.text(row.delivery_id) != row.delivery_id else row.delivery_id
             _write(connection, receipts, row, {"delivery_id": name, "digest": ""})
+        texts = [arrivals.c[name].contains(value, autoescape=True) for name in _TOLD]
+        for row in connection.execute(select(arrivals).where(or_(*texts))).all():
+            name = secrets.token_hex(8) if personal.text(row.arrival) != row.arrival else row.arrival
+            cleaned = {each: personal.text(getattr(row, each), token) for each in ("entity", "why")}
+            content = row.content if personal.text(row.content) == row.content else ""
+            _write(connection, arrivals, row, {"arrival": name, "digest": "", "content": content, **cleaned})
+        about = cursors.c.name.contains(value, autoescape=True) | cursors.c.value.contains(value, autoescape=True)
+        connection.execute(delete(cursors).where(cursors.c.name.startswith("entity:"), about))
+
+
+_TOLD = ("arrival", "content", "entity", "why")

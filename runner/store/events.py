@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import Connection, delete, literal, select, tuple_, update
 
 from runner.contract import Json, canonical
 from runner.core.events import EventKept, EventReceived
@@ -16,6 +16,8 @@ from runner.store.log import encode
 from runner.store.tables import awaited, kept_events
 from runner.store.work import Work
 
+MOST = 200
+"""Events that are read at once."""
 _OPEN = kept_events.c.fed_to == ""
 _WAITERS = select(awaited)
 
@@ -45,6 +47,27 @@ class KeepWork(Work[bool]):
 
 def _forget_old(batch: Batch) -> None:
     batch.connection.execute(delete(kept_events).where(kept_events.c.until <= batch.now))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeptEvent:
+    """An event as it is kept; `at` is when it was committed, or a little earlier (ms)."""
+
+    id: str
+    name: str
+    data: Mapping[str, Json]
+    at: int
+
+
+def kept_after(at: int, event_id: str, names: Sequence[str]) -> Callable[[Connection], Sequence[KeptEvent]]:
+    """For `SqlStore.ask`: a page of the events of these names that came after this one, oldest first."""
+    place = tuple_(kept_events.c.at, kept_events.c.event_id)
+    asked = select(kept_events).where(kept_events.c.event.in_(names), place > tuple_(literal(at), literal(event_id)))
+    ordered = asked.order_by(kept_events.c.at, kept_events.c.event_id).limit(MOST)
+    return lambda connection: [
+        KeptEvent(id=row.event_id, name=row.event, data=json.loads(row.data), at=row.at)
+        for row in connection.execute(ordered)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,20 @@ from runner.clock import DAY
 from runner.core.events import RunsPruned
 from runner.store.batch import Batch
 from runner.store.log import SITE, decode, encode
-from runner.store.tables import bundles, holds, locks, log, metadata, quarantine, receipts, runs, texts, waits
+from runner.store.tables import (
+    active,
+    arrivals,
+    bundles,
+    holds,
+    locks,
+    log,
+    metadata,
+    quarantine,
+    receipts,
+    runs,
+    texts,
+    waits,
+)
 from runner.store.views import STORED, Views, stored
 from runner.store.work import Work, key_source
 
@@ -97,7 +110,7 @@ class PruneWork(Work[int]):
         if gone:
             _remember(batch.connection, list(gone), self._at)
             for table in metadata.sorted_tables[::-1]:
-                if "run_id" in table.c and table.name not in ("log", "receipts"):
+                if "run_id" in table.c and table.name not in ("log", "receipts", "arrivals"):
                     batch.connection.execute(delete(table).where(table.c.run_id.in_(list(gone))))
             batch.add_site(encode(RunsPruned(at=self._at, by=self._by, data={"runs": gone})))
         return len(gone)
@@ -105,7 +118,8 @@ class PruneWork(Work[int]):
 
 def _remember(connection: Connection, gone: Sequence[str], at: int) -> None:
     """Their delivery ids stay a while, and their keys beside them."""
-    connection.execute(update(receipts).where(receipts.c.run_id.in_(gone)).values(at=at))
+    for table in (receipts, arrivals):
+        connection.execute(update(table).where(table.c.run_id.in_(gone)).values(at=at))
     asked = select(runs.c.run_id, runs.c.flow, runs.c.mode, runs.c.run_key, runs.c.inputs_digest)
     for row in connection.execute(asked.where(runs.c.run_id.in_(gone), runs.c.run_key != runs.c.run_id)).all():
         where = {"source": key_source(row.flow, row.mode), "delivery_id": row.run_key}
@@ -174,13 +188,15 @@ def forget_receipts(connection: Connection, now: int) -> None:
     """Delivery ids and keys of removed runs whose time to be remembered is over."""
     known = exists().where(runs.c.run_id == receipts.c.run_id)
     connection.execute(delete(receipts).where(receipts.c.at < now - REMEMBERED, ~known))
+    led_to_one = exists().where(runs.c.run_id == arrivals.c.run_id)
+    connection.execute(delete(arrivals).where(arrivals.c.at < now - REMEMBERED, ~led_to_one))
 
 
 def unused_bundles(views: Views, kept: Iterable[str]) -> list[str]:
     """Versions that no run is or was on, that none of these follows, and that are not among `kept`."""
     with views._read() as connection:
         every = list(connection.execute(select(bundles.c.digest).distinct()).scalars())
-        used = {*kept, *connection.execute(select(runs.c.bundle).distinct()).scalars()}
+        used = {*kept, *connection.execute(select(runs.c.bundle).distinct().union(select(active.c.bundle))).scalars()}
         for row in connection.execute(STORED.where(log.c.type == "RunMoved")):
             event: Any = decode(stored(row))
             used |= {getattr(event, "before", ""), getattr(event, "bundle", "")}

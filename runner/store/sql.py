@@ -15,7 +15,9 @@ from runner.clock import SECOND, Clock
 from runner.contract import Json, Outcome
 from runner.core.events import Event, OutcomeEvent, PersonalDataErased, Restored, SiteEvent
 from runner.errors import EngineBusy, SettingsError, StoreError, StoreUnwritable
+from runner.store.active import ActivateWork, ActiveFlow
 from runner.store.anchor import Anchor, keep_anchor, read_anchor, reserved, why_restored
+from runner.store.arrivals import Arrival, Arrived, ArriveWork
 from runner.store.artifacts import LIMIT, Artifacts, fit
 from runner.store.audit import Audit
 from runner.store.batch import Batch, Site
@@ -144,6 +146,10 @@ class SqlStore(Audit):
 
     async def start(self, new: NewRun) -> Started:
         """Starts a run or joins the one that has the key. Raises RunKeyConflict; StoreUnwritable when room is short."""
+        self._refuse_if_short()
+        return await self._put(StartWork(new, (await self._made(new.event))[1]))
+
+    def _refuse_if_short(self) -> None:
         left = self._room()
         if left < self._floor:
             raise StoreUnwritable(
@@ -151,7 +157,24 @@ class SqlStore(Audit):
                 f"{shown_size(self._floor)} are kept for the runs under way; free some space, or remove ended runs "
                 "(`amends db prune`)"
             )
-        return await self._put(StartWork(new, (await self._made(new.event))[1]))
+
+    async def arrive(
+        self, several: Sequence[tuple[Arrival, NewRun | None]], cursor: tuple[str, str] | None = None
+    ) -> Sequence[Arrived]:
+        """Keeps arrivals with the runs that they start, and where their trigger stands then: all or nothing.
+
+        Raises StoreUnwritable, also when room is short.
+        """
+        self._refuse_if_short()
+        works = [
+            (arrival, None if new is None else StartWork(new, (await self._made(new.event))[1]))
+            for arrival, new in several
+        ]
+        return await self._put(ArriveWork(several=tuple(works), cursor=cursor))
+
+    async def activate(self, several: Sequence[ActiveFlow]) -> None:
+        """Makes these the active versions, at one instant."""
+        await self._put(ActivateWork(several=tuple(several)))
 
     async def keep_bundle(self, digest: str, texts: Mapping[str, str]) -> None:
         if digest not in self._kept:

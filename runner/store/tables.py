@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, MetaData, PrimaryKeyConstraint, Table, Text, text
 
-SCHEMA = "0005"
+SCHEMA = "0006"
 """The newest numbered migration: what `alembic_version` must say."""
 
 metadata = MetaData(naming_convention={"pk": "pk_%(table_name)s", "fk": "fk_%(table_name)s_%(column_0_name)s"})
@@ -84,6 +84,20 @@ runs = _table(
 receipts = _table(
     "receipts", "source delivery_id", *_words("source", "delivery_id", "digest", "run_id"), *_numbers("at")
 )
+
+arrivals = _table(
+    "arrivals",
+    "flow source arrival",
+    *_words("flow", "source", "arrival", "digest", "run_id", "status", "why", "content", "entity"),
+    *_numbers("at"),
+    _index("ix_arrivals_newest", "at"),
+    _index("ix_arrivals_status", "status at"),
+    _index("ix_arrivals_flow", "flow at"),
+)
+
+cursors = _table("cursors", "name", *_words("name", "value"), *_numbers("at"))
+
+active = _table("active", "flow", *_words("flow", "bundle", "problem"), *_numbers("at"))
 
 log = _table(
     "log",

@@ -1,0 +1,208 @@
+"""What came to triggers: each business event once for each flow, in one transaction with the run that it starts.
+
+A row stays for as long as its run, or 30 days. Whatever has no run keeps its content, so that a person can look at it
+and take it again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from runner.contract import Json
+from runner.core.events import DeliveryConflict, DeliveryIgnored, SiteEvent, SlotMissed, SlotSkipped
+from runner.store.batch import Batch
+from runner.store.facts import Started
+from runner.store.log import encode
+from runner.store.tables import arrivals, cursors
+from runner.store.work import StartWork, Work
+
+SEEN_BEFORE = "started", "ignored", "superseded", "skipped", "missed", "conflict"
+"""What the same event again leaves as it is. `refused`, `unreadable` and `queued` are taken anew."""
+MOST_CONTENT = 64_000
+"""Characters of what is kept of an event without a run."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arrival:
+    """One business event as it came to one flow. `source` is `kind:name` of the trigger, `digest` that of the content.
+
+    `position` is the answer of `order_by` for `entity`: an event before the last one of its entity is superseded.
+    """
+
+    flow: str
+    source: str
+    id: str
+    digest: str
+    at: int
+    status: str = "started"
+    why: str = ""
+    content: str = ""
+    entity: str = ""
+    position: Json = None
+    run: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arrived:
+    """What became of an arrival. `started` tells of the run that was started or joined; `is_new`: not seen before."""
+
+    flow: str
+    status: str
+    run: str = ""
+    why: str = ""
+    is_new: bool = True
+    started: Started | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArriveWork(Work[tuple[Arrived, ...]]):
+    """Arrivals, the runs that they start, and where their trigger stands after them: all or nothing."""
+
+    reads_first = True
+    several: tuple[tuple[Arrival, StartWork | None], ...]
+    cursor: tuple[str, str] | None = None
+
+    def plan(self, batch: Batch) -> tuple[Arrived, ...]:
+        found = []
+        for arrival, start in self.several:
+            found.append(_take(batch, arrival, start))
+            batch.write()
+        if self.cursor is not None:
+            _move(batch, *self.cursor)
+        return tuple(found)
+
+
+def _take(batch: Batch, arrival: Arrival, start: StartWork | None) -> Arrived:
+    known = batch.connection.execute(select(arrivals).where(*_this(arrival))).first()
+    if known is not None:
+        if known.digest not in ("", arrival.digest):
+            return _keep_apart(batch, arrival, known)
+        if known.status in SEEN_BEFORE:
+            return Arrived(flow=arrival.flow, status=known.status, run=known.run_id, why=known.why, is_new=False)
+        batch.connection.execute(delete(arrivals).where(*_this(arrival)))
+    if start is not None and (late := _why_late(batch, arrival)):
+        arrival, start = replace(arrival, status="superseded", why=late), None
+    if start is None:
+        return _keep(batch, arrival)
+    begun = start.plan(batch)
+    if not isinstance(begun, Started):
+        return _keep(batch, replace(arrival, status="conflict", why=str(begun)), is_told=True)
+    if arrival.entity and arrival.position is not None:
+        _move(batch, _entity(arrival), json.dumps(arrival.position))
+    _keep(batch, replace(arrival, content="", run=begun.run))
+    return Arrived(flow=arrival.flow, status="started", run=begun.run, is_new=not begun.joined, started=begun)
+
+
+def _this(arrival: Arrival) -> Any:
+    return (
+        arrivals.c.flow == arrival.flow, arrivals.c.source == arrival.source, arrivals.c.arrival == arrival.id
+    )  # fmt: skip
+
+
+def _keep(batch: Batch, arrival: Arrival, *, is_told: bool = False) -> Arrived:
+    row = (
+        arrival.flow, arrival.source, arrival.id, arrival.digest, arrival.run, arrival.status, arrival.why,
+        arrival.content[:MOST_CONTENT], arrival.entity, arrival.at,
+    )  # fmt: skip
+    batch.connection.execute(insert(arrivals).values(row))
+    batch.written = True
+    fact = _FACTS.get(arrival.status)
+    if fact is not None and not is_told:
+        told: dict[str, Json] = {"source": arrival.source, "id": arrival.id, "status": arrival.status}
+        batch.add_site(encode(fact(at=batch.now, name=arrival.flow, data={**told, "why": arrival.why})))
+    return Arrived(flow=arrival.flow, status=arrival.status, run=arrival.run, why=arrival.why)
+
+
+_FACTS: Mapping[str, type[SiteEvent]] = {
+    "ignored": DeliveryIgnored, "superseded": DeliveryIgnored, "refused": DeliveryIgnored,
+    "unreadable": DeliveryIgnored, "conflict": DeliveryConflict, "missed": SlotMissed, "skipped": SlotSkipped,
+}  # fmt: skip
+
+
+def _keep_apart(batch: Batch, arrival: Arrival, known: Any) -> Arrived:
+    """The same id with other content is a row of its own, once."""
+    name = f"{arrival.id}#{arrival.digest[:12]}"
+    before = f"led to run {known.run_id}" if known.run_id else f"was {known.status}"
+    why = f"{arrival.id} came before with other content and {before}; a new event needs an id of its own"
+    apart = replace(arrival, id=name, status="conflict", why=why, run=known.run_id)
+    if batch.connection.execute(select(arrivals.c.at).where(*_this(apart))).first() is not None:
+        return Arrived(flow=arrival.flow, status="conflict", run=known.run_id, why=why, is_new=False)
+    return _keep(batch, apart)
+
+
+# --- order ---------------------------------------------------------------------------------------------------------
+
+
+def _entity(arrival: Arrival) -> str:
+    return f"entity:{arrival.flow}:{arrival.entity}"
+
+
+def _why_late(batch: Batch, arrival: Arrival) -> str:
+    """Why an event is not acted on: its entity has a newer one."""
+    if not arrival.entity or arrival.position is None:
+        return ""
+    text = cursor(_entity(arrival))(batch.connection)
+    last = json.loads(text) if text else None
+    if last is None or not _is_before(arrival.position, last):
+        return ""
+    return f"{arrival.entity} has a newer event: {last} came before {arrival.position}"
+
+
+def _is_before(one: Json, other: Json) -> bool:
+    """Numbers as numbers, instants as instants, anything else as text."""
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return one < other
+    try:
+        return datetime.fromisoformat(str(one)) < datetime.fromisoformat(str(other))
+    except (TypeError, ValueError):
+        return str(one) < str(other)
+
+
+# --- where a trigger stands ----------------------------------------------------------------------------------------
+
+
+def cursor(name: str) -> Callable[[Connection], str]:
+    """For `SqlStore.ask`: where a trigger stands; empty where it has not begun."""
+    return lambda connection: connection.execute(select(cursors.c.value).where(cursors.c.name == name)).scalar() or ""
+
+
+def _move(batch: Batch, name: str, value: str) -> None:
+    batch.written = True
+    moved = update(cursors).where(cursors.c.name == name).values(value=value, at=batch.now)
+    if not batch.connection.execute(moved).rowcount:
+        batch.connection.execute(insert(cursors).values((name, value, batch.now)))
+
+
+# --- reading -------------------------------------------------------------------------------------------------------
+
+
+def listed(
+    *, flow: str = "", source: str = "", status: Sequence[str] = (), before: int = 0, limit: int = 50
+) -> Callable[[Connection], Sequence[Arrival]]:
+    """For `SqlStore.ask`: arrivals, newest first; `before` is an `at` to page on from."""
+    asked = select(arrivals).order_by(arrivals.c.at.desc(), arrivals.c.arrival).limit(limit)
+    for column, value in ((arrivals.c.flow, flow), (arrivals.c.source, source)):
+        asked = asked.where(column == value) if value else asked
+    asked = asked.where(arrivals.c.status.in_(status)) if status else asked
+    asked = asked.where(arrivals.c.at < before) if before else asked
+    return lambda connection: [_arrival(row) for row in connection.execute(asked)]
+
+
+def found(arrival: str, *, flow: str = "") -> Callable[[Connection], Sequence[Arrival]]:
+    """For `SqlStore.ask`: the arrivals with this id, of every flow or of one."""
+    asked = select(arrivals).where(arrivals.c.arrival == arrival)
+    asked = asked.where(arrivals.c.flow == flow) if flow else asked
+    return lambda connection: [_arrival(row) for row in connection.execute(asked)]
+
+
+def _arrival(row: Any) -> Arrival:
+    return Arrival(
+        flow=row.flow, source=row.source, id=row.arrival, digest=row.digest, at=row.at, status=row.status, why=row.why,
+        content=row.content, entity=row.entity, run=row.run_id,
+    )  # fmt: skip

@@ -1,0 +1,54 @@
+"""A project whose flows start by themselves, with the triggers taken by hand or running."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from runner.contract import Json, digest
+from runner.store.arrivals import Arrival, Arrived, listed
+from runner.triggers.intake import Coming
+from runner.triggers.running import running
+from tests.cases.ground import Engine, Ground, opened
+
+LOGS = (
+    "  - id: log\n    do: shop.log\n    with: { note: \"${{ inputs.name }}\" }\n"
+    "    compensate: { none: It only counts. }\n"
+)  # fmt: skip
+
+
+def starts(name: str, trigger: str, *, inputs: str = "{ name: text }", steps: str = LOGS, more: str = "") -> str:
+    """A live flow that starts by itself."""
+    return (
+        f"flow: {name}\ntitle: A flow that starts by itself\nowner: person:me\nmode: live\n"
+        f"run_key: ${{{{ trigger.id }}}}\n{more}trigger:\n{trigger}inputs: {inputs}\nsteps:\n{steps}"
+    )
+
+
+@asynccontextmanager
+async def serving(ground: Ground) -> AsyncIterator[Engine]:
+    """The engine with what starts runs by itself, as `amends serve` has them."""
+    async with ground.engine() as engine:
+        triggers = engine.driver.triggers
+        async with triggers.active.watching(), running(triggers):
+            yield engine
+
+
+@asynccontextmanager
+async def served(folder: Path, *flows: str) -> AsyncIterator[tuple[Ground, Engine]]:
+    """A project with these flows, being served."""
+    async with opened(folder, *flows) as ground, serving(ground) as engine:
+        yield ground, engine
+
+
+async def take(engine: Engine, kind: str, name: str, arrival: str, **names: Json) -> Sequence[Arrived]:
+    """One event at every flow that has this trigger."""
+    triggers = engine.driver.triggers
+    coming = Coming(id=arrival, digest=digest(names), names=names)
+    return await triggers.intake.take(triggers.active.on(kind, name), coming)
+
+
+def arrivals(engine: Engine, **wanted: str) -> list[Arrival]:
+    """What came, newest first."""
+    return list(engine.store.ask(listed(**wanted)))  # type: ignore[arg-type]
