@@ -9,7 +9,7 @@ from runner.store.log import SITE
 from tests.cases.ground import Engine, Ground, flow, opened
 from tests.triggers.ground import served, serving, starts, take
 
-HOOK = "  - webhook: orders\n    id: ${{ body.no }}\n"
+HOOK = "  - event: order.came\n    id: ${{ event.no }}\n"
 
 
 def versions(engine: Engine) -> list[tuple[str, bool, bool]]:
@@ -24,7 +24,7 @@ def versions(engine: Engine) -> list[tuple[str, bool, bool]]:
 
 async def name_of(engine: Engine, no: str) -> str:
     """What a run that starts now writes."""
-    (took,) = await take(engine, "webhook", "orders", no, body={"no": no, "name": "Ada"}, headers={})
+    (took,) = await take(engine, "event", "order.came", no, event={"no": no, "name": "Ada"})
     await engine.rest(took.run)
     started = next(event for event in engine.events(took.run) if isinstance(event, e.RunStarted))
     return str(started.inputs["name"])
@@ -75,7 +75,7 @@ async def test_a_flow_whose_file_is_gone_starts_no_more(tmp_path: Path) -> None:
         (ground.folder / "flows" / "orders.yaml").unlink()
         assert await active.look()
         assert not active.all()
-        assert not await take(engine, "webhook", "orders", "d", body={"no": "1"}, headers={})
+        assert not await take(engine, "event", "order.came", "d", event={"no": "1"})
         assert versions(engine)[-1] == ("orders", False, False)
 
 

@@ -16,9 +16,9 @@ from runner.triggers.intake import Coming
 from tests.cases.ground import Engine
 from tests.triggers.ground import arrivals, served, starts, take
 
-ORDERS = starts("orders", "  - webhook: orders\n    id: ${{ body.no }}\n    only_if: ${{ body.kind == 'paid' }}\n")
+ORDERS = starts("orders", "  - event: order.came\n    id: ${{ event.no }}\n    only_if: ${{ event.kind == 'paid' }}\n")
 NEWEST = starts(
-    "newest", "  - webhook: stock\n    entity: ${{ body.sku }}\n    order_by: ${{ body.at }}\n    fill: { name: \"${{ body.sku }}\" }\n"
+    "newest", "  - event: stock.changed\n    entity: ${{ event.sku }}\n    order_by: ${{ event.at }}\n    fill: { name: \"${{ event.sku }}\" }\n"
 )  # fmt: skip
 
 
@@ -32,25 +32,25 @@ def facts(engine: Engine, kind: type[e.SiteEvent]) -> list[e.SiteEvent]:
 
 async def test_an_event_is_one_run_however_often_it_comes(tmp_path: Path) -> None:
     async with served(tmp_path, ORDERS) as (ground, engine):
-        first = await take(engine, "webhook", "orders", "d1", body=paid("7"), headers={})
-        again = await take(engine, "webhook", "orders", "d1", body=paid("7"), headers={})
+        first = await take(engine, "event", "order.came", "d1", event=paid("7"))
+        again = await take(engine, "event", "order.came", "d1", event=paid("7"))
         assert [(one.status, one.is_new) for one in (*first, *again)] == [("started", True), ("started", False)]
         assert first[0].run == again[0].run
         run = await engine.rest(first[0].run)
         assert (run.status, run.run_key) == ("succeeded", "7")
         started = next(event for event in engine.events(run.run) if isinstance(event, e.RunStarted))
-        assert started.trigger["webhook"] == "orders"
+        assert started.trigger["event"] == "order.came"
         assert started.trigger["id"] == "7"
         assert ground.effects() == ["/log"]
         (row,) = arrivals(engine)
         assert (row.source, row.id, row.status, row.run, row.content) == (
-            "webhook:orders", "7", "started", run.run, "",
+            "event:order.came", "7", "started", run.run, "",
         )  # fmt: skip
 
 
 async def test_many_at_once_are_one_run(tmp_path: Path) -> None:
     async with served(tmp_path, ORDERS) as (_, engine):
-        told = [take(engine, "webhook", "orders", "d", body=paid(str(n % 5)), headers={}) for n in range(100)]
+        told = [take(engine, "event", "order.came", "d", event=paid(str(n % 5))) for n in range(100)]
         took = [one for several in await asyncio.gather(*told) for one in several]
         assert len({one.run for one in took}) == 5
         assert sum(one.is_new for one in took) == 5
@@ -58,9 +58,9 @@ async def test_many_at_once_are_one_run(tmp_path: Path) -> None:
 
 
 async def test_two_flows_start_from_one_event(tmp_path: Path) -> None:
-    other = starts("mirror", "  - webhook: orders\n    id: ${{ body.no }}\n")
+    other = starts("mirror", "  - event: order.came\n    id: ${{ event.no }}\n")
     async with served(tmp_path, ORDERS, other) as (_, engine):
-        took = await take(engine, "webhook", "orders", "d", body={**paid("7"), "kind": "open"}, headers={})
+        took = await take(engine, "event", "order.came", "d", event={**paid("7"), "kind": "open"})
         assert [(one.flow, one.status) for one in took] == [("mirror", "started"), ("orders", "ignored")]
         (ignored,) = facts(engine, e.DeliveryIgnored)
         assert ignored.name == "orders"
@@ -69,9 +69,9 @@ async def test_two_flows_start_from_one_event(tmp_path: Path) -> None:
 
 async def test_the_same_id_with_other_content_is_kept_and_told(tmp_path: Path) -> None:
     async with served(tmp_path, ORDERS) as (_, engine):
-        (first,) = await take(engine, "webhook", "orders", "d", body=paid("7"), headers={})
+        (first,) = await take(engine, "event", "order.came", "d", event=paid("7"))
         for _ in range(2):
-            (other,) = await take(engine, "webhook", "orders", "d", body=paid("7", "Eve"), headers={})
+            (other,) = await take(engine, "event", "order.came", "d", event=paid("7", "Eve"))
             assert (other.status, other.run) == ("conflict", first.run)
         kept, _ = sorted(arrivals(engine), key=lambda row: row.status)
         assert kept.id.startswith("7#")
@@ -83,22 +83,22 @@ async def test_the_same_id_with_other_content_is_kept_and_told(tmp_path: Path) -
 
 async def test_what_does_not_fit_is_kept_and_may_come_again(tmp_path: Path) -> None:
     async with served(tmp_path, ORDERS) as (ground, engine):
-        (wrong,) = await take(engine, "webhook", "orders", "d", body={"no": "7", "kind": "paid"}, headers={})
+        (wrong,) = await take(engine, "event", "order.came", "d", event={"no": "7", "kind": "paid"})
         assert wrong.status == "refused"
         assert "name" in wrong.why
         assert '"no":"7"' in arrivals(engine)[0].content
-        ground.write(starts("orders", "  - webhook: orders\n    id: ${{ body.no }}\n    fill: { name: none }\n"))
+        ground.write(starts("orders", "  - event: order.came\n    id: ${{ event.no }}\n    fill: { name: none }\n"))
         assert await engine.driver.triggers.active.look()
-        (mended,) = await take(engine, "webhook", "orders", "d", body={"no": "7", "kind": "paid"}, headers={})
+        (mended,) = await take(engine, "event", "order.came", "d", event={"no": "7", "kind": "paid"})
         assert (mended.status, mended.is_new) == ("started", True)
         assert [row.status for row in arrivals(engine)] == ["started"]
 
 
 async def test_an_expression_without_a_value_is_no_run(tmp_path: Path) -> None:
     async with served(tmp_path, ORDERS) as (_, engine):
-        (took,) = await take(engine, "webhook", "orders", "d9", body={"kind": "paid"}, headers={})
+        (took,) = await take(engine, "event", "order.came", "d9", event={"kind": "paid"})
         assert took.status == "refused"
-        assert "body.no" in took.why
+        assert "event.no" in took.why
         assert arrivals(engine)[0].id == "d9"
 
 
@@ -116,9 +116,9 @@ async def test_an_older_event_of_an_entity_is_set_aside(
     async with served(tmp_path, NEWEST) as (_, engine):
         took: list[Arrived] = []
         for n, at in enumerate(positions):
-            took += await take(engine, "webhook", "stock", f"d{n}", body={"sku": "A", "at": at}, headers={})
+            took += await take(engine, "event", "stock.changed", f"d{n}", event={"sku": "A", "at": at})
         assert [one.status for one in took] == expected
-        (other,) = await take(engine, "webhook", "stock", "other", body={"sku": "B", "at": positions[0]}, headers={})
+        (other,) = await take(engine, "event", "stock.changed", "other", event={"sku": "B", "at": positions[0]})
         assert other.status == "started"
         late = [row for row in arrivals(engine) if row.status == "superseded"]
         assert all(row.content and "newer" in row.why for row in late)
@@ -145,11 +145,11 @@ async def test_a_short_disk_takes_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     async with served(tmp_path, ORDERS) as (_, engine):
         monkeypatch.setattr(engine.store, "_floor", 1 << 60)
         with pytest.raises(StoreUnwritable, match="no new run is started"):
-            await take(engine, "webhook", "orders", "d", body=paid("7"), headers={})
+            await take(engine, "event", "order.came", "d", event=paid("7"))
         assert not arrivals(engine)
 
 
 async def test_kept_content_is_bounded(tmp_path: Path) -> None:
     async with served(tmp_path, ORDERS) as (_, engine):
-        await take(engine, "webhook", "orders", "d", body={"kind": "paid", "no": "1", "x": "y" * 100_000}, headers={})
+        await take(engine, "event", "order.came", "d", event={"kind": "paid", "no": "1", "x": "y" * 100_000})
         assert len(arrivals(engine)[0].content) == MOST_CONTENT
