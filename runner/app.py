@@ -24,7 +24,7 @@ from runner.core.state import State
 from runner.driver import Door, Driver
 from runner.engine.embedded import Embedded, Observer
 from runner.engine.handover import Listener, Tell, ask
-from runner.engine.past import read_state
+from runner.engine.past import KEPT, LONG_LOG, Known, read_state
 from runner.engine.starting import Wish, start_run
 from runner.errors import EngineBusy, NotPossible, StoreError
 from runner.far import PATIENCE, FarDriver
@@ -70,6 +70,7 @@ class Amends(Reading):
     def __init__(self, project: Project) -> None:
         super().__init__(project.folder)
         self.project = project
+        self._known: dict[str, Known] = {}
 
     @classmethod
     def open(cls, folder: Path | None = None) -> Amends:
@@ -77,8 +78,14 @@ class Amends(Reading):
         return cls(Project.around(folder or Path.cwd()))
 
     def state(self, run: str) -> tuple[Bundle, State]:
-        """A run's bundle and its state as the log says. Raises NotFound, StoreCorrupt, InvalidFlow."""
-        state, _ = read_state(self.store, run)
+        """A run's bundle and its state as the log says; of a long one what is new is read. Raises NotFound,
+        StoreCorrupt, InvalidFlow.
+        """
+        state, end = read_state(self.store, run, self._known.get(run))
+        if state.is_erased and run in self._known:  # what was erased is in no state any more
+            state, end = read_state(self.store, run)
+        if state.seq > LONG_LOG:
+            self._known = dict([*self._known.items(), (run, (state, end))][-KEPT:])
         return restore(state.bundle, self.store.bundle(state.bundle)), state
 
     @contextlib.asynccontextmanager

@@ -18,6 +18,7 @@ from runner.store.facts import HandOffView, RunFilter, RunView
 from runner.store.personal import V
 from runner.store.sql import FLOOR, SqlStore, open_store
 from runner.store.sqlite import shown_size
+from runner.tongue import _
 
 SETTINGS = "amends.yaml"
 PAGE = 500
@@ -78,10 +79,11 @@ class Reading:
         if not self.has_log or not self.store.is_short:
             return ""
         left, path = shown_size(self.store.room_left()), self.store.path
-        return (
-            f"Only {left} are free on the disk of {path}: no new run is started until there are {shown_size(FLOOR)}, "
-            "and runs under way go on. Free some space, or remove ended runs: amends db prune"
-        )
+        return _(
+            "Only {left} are free on the disk of {path}: no new run is started until there are {floor}, and runs under "
+            "way go on. Free some space, or remove ended runs: amends db prune",
+            left=left, path=path, floor=shown_size(FLOOR),
+        )  # fmt: skip
 
     def every_run(self) -> list[RunView]:
         """All runs, newest first."""
@@ -103,7 +105,7 @@ class Reading:
         """What the author says where the flow itself hands over; empty for other questions."""
         if each.kind not in ("step", "compensation"):
             return ""
-        events = (row.event for row in self.store.log(each.run))
+        events = self.store.events_of(each.run, HandedOff.__name__)
         return next((ev.say for ev in events if isinstance(ev, HandedOff) and ev.handoff == each.handoff), "")
 
     def close(self) -> None:

@@ -180,5 +180,23 @@ RECORDED = (
     marked("a web address"),
     marked("the number {number}"),
     marked('the text "{text}"'),
+    marked(
+        "the disk is full: {path} cannot grow ({free} free on its disk); free some space and try again, nothing of "
+        "this write was kept"
+    ),
+    marked("{path} cannot be written ({name}); make the file and its folder writable for this user"),
+    marked(
+        "{path} has been locked by another program for {busy} s; close that program (a database browser, a copy under "
+        "way) and try again"
+    ),
+    marked(
+        "{path} could not be read or written: the disk or a size limit refused it ({name}); look at the disk ({free} "
+        "free) and try again"
+    ),
+    marked("{path} was moved or deleted while in use; put it back and start again"),
+    marked(
+        "no new run is started: only {left} are free on the disk of {path}, and {floor} are kept for the runs under "
+        "way; free some space, or remove ended runs (`amends db prune`)"
+    ),
 )
 """Every one stands, with other names for its places, where it is written: tests/web/test_tongue.py looks for it."""

@@ -139,7 +139,7 @@ def _asked(amends: Amends, run: str, name: str) -> Asked:
     gate = gate_of(state, name)
     if name not in opened:
         raise NotPossible(f"approval {name} of run {state.run} is not open any more ({gate.status})")
-    event, before, why = approval.history((row.event for row in amends.store.log(state.run)), name, gate.round)
+    event, before, why = approval.history(amends.store.events_of(state.run, *approval.HISTORY), name, gate.round)
     if event is None or not event.shown:
         raise NotPossible("what was asked here was erased")
     outside = ProjectOutside(amends.project, amends.store)

@@ -76,7 +76,7 @@ def _other_key(conflict: str, run_key: str, values: Mapping[str, Json], amends: 
         return conflict
     first, _, run = conflict.partition(" belongs to run ")
     run = run.partition(",")[0]
-    kept = amends.store.log(run)[0].event if run else None
+    kept = amends.store.log(run, limit=1)[0].event if run else None
     before = kept.inputs if isinstance(kept, RunStarted) else {}
     other = [f"{name}={sent.value(before.get(name))}" for name in values if values[name] != before.get(name)]
     started = f"which was started with {', '.join(other)}" if other else "which was started with other inputs"

@@ -14,15 +14,14 @@ from runner.cli.lists import view_json
 from runner.cli.questions import question, question_json, typed
 from runner.clock import iso, shown
 from runner.contract import Json
-from runner.core.paths import is_in, list_of
+from runner.core.paths import list_of
 from runner.core.state import HandOff, State
 from runner.language.bundle import Bundle
 from runner.language.flow import Step
-from runner.store.abridged import FEW, item_of
+from runner.store.abridged import FEW
 from runner.store.facts import EffectView
 from runner.telling import sent, times, words
-from runner.telling.story import ENDED_WELL, Clock, Story, became, became_of, further, status_line, tagged
-from runner.telling.tree import Line
+from runner.telling.story import ENDED_WELL, Clock, Story, became, became_of, chosen, further, status_line, tagged
 from runner.telling.words import action_title
 
 STEP, DEEPER, LONGEST = 14, 4, 28
@@ -105,7 +104,7 @@ def timeline(story: Story, out: Console, *, ahead: bool = False, since: int = 0)
     """What happened, one line for each thing. With `ahead` the steps still to come follow, cut to fit the terminal."""
     clock = Clock(story)
     lines: list[tuple[str, words.Sign | None, str, str]] = []
-    for line in _chosen(story, ahead=ahead, since=since):
+    for line in chosen(story, ahead=ahead, since=since):
         lines.append((clock.time(line.at), line.sign, INDENT * line.depth + line.name, clock.text(line)))
         lines += [] if ahead else [("", None, "", text) for text in line.details]
     if ahead:
@@ -121,31 +120,6 @@ def timeline(story: Story, out: Console, *, ahead: bool = False, since: int = 0)
         shown_text = Text(text, "" if at else "dim", no_wrap=ahead, overflow="ellipsis" if ahead else "fold")
         table.add_row(Text(at, style="dim"), page.sign(sign, out) if sign else "", step, shown_text)
     return table
-
-
-def _chosen(story: Story, *, ahead: bool, since: int) -> list[Line]:
-    """The lines of the timeline that are shown, and those that they stand under."""
-    whole = story.whole or ""
-    meant = [line for line in story.told if line.seq > since or line.is_asking]
-    meant = [line for line in meant if not whole or line.step == whole or is_in(line.step, whole)]
-    meant = [line for line in meant if not (line.is_quiet and (ahead or line.sign == "good"))]
-    meant = [line for line in meant if not (ahead and _is_detail(story, line))]
-    by_number = {line.number: line for line in story.told}
-    numbers: set[int] = set()
-    for line in meant:
-        number = line.number
-        while number and number not in numbers:
-            numbers.add(number)
-            number = by_number[number].within
-    return [line for line in story.told if line.number in numbers]
-
-
-def _is_detail(story: Story, line: Line) -> bool:
-    """It tells what happened in an item of a long list, and asks nobody."""
-    item = item_of(line.step)
-    listing = story.state.lists.get(item.rpartition("/")[0])
-    is_inside = listing is not None and listing.items.count > FEW and line.step != item
-    return is_inside and line.sign not in ("person", "unknown")
 
 
 def _to_come(steps: tuple[Step, ...], state: State) -> Iterator[Step]:

@@ -33,7 +33,7 @@ async def start_clean_up(store: Store, state: State, order: Order, *, now: int) 
     )  # fmt: skip
     if not begun.joined:
         return begun
-    first, name = store.log(begun.run)[0].event, order.action.replace("_", "-")
+    first, name = store.log(begun.run, limit=1)[0].event, order.action.replace("_", "-")
     kind = AlreadySo if isinstance(first, e.RunStarted) and first.clean_up == order.action else NotPossible
     raise kind(
         f"run {begun.run} ({begun.status}) cleans up after run {state.run} already; to {name} what is left, "

@@ -22,7 +22,7 @@ def wish_anew(store: Store, view: RunView, state: State, by: str) -> Wish:
     if same is not None and same[0].rerun > view.rerun:
         newest = same[0].run
         raise AlreadySo(f"run {view.run} was run again as {newest}; start that one anew: amends runs rerun {newest}")
-    first = store.log(view.run)[0].event
+    first = store.log(view.run, limit=1)[0].event
     if state.is_erased or not isinstance(first, e.RunStarted) or first.continues:
         raise NotPossible(f"run {view.run} cannot be started anew: its inputs were erased, or it was a clean-up")
     again = view.rerun + 1

@@ -98,6 +98,13 @@ class EndedItems(Views):
             found += [self._log_row(run, stored(row)) for row in self._rows(wanted)]
         return with_remains(found)
 
+    def events_of(self, run: str, *types: str) -> Sequence[Event]:
+        """The facts of a run that are of these types, in order."""
+        wanted = select(log.c.seq).where(log.c.run_id == run, log.c.type.in_(types)).order_by(log.c.seq)
+        with self._read() as connection:
+            seqs = connection.execute(wanted).scalars().all()
+        return [row.event for row in self._entries(run, seqs) if row.event is not None]
+
     def told_effects(self, run: str, told: Abridged) -> tuple[list[EffectView], list[FoldedEffects]]:
         """The effects that an abridged log tells of, by start number, and those of ended items as counts."""
         asked = select(effects).where(effects.c.run_id == run).order_by(effects.c.start_no)

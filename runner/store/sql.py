@@ -73,6 +73,8 @@ class SqlStore(Audit):
         self._open_things = stack
         self._kept: set[str] = set()
         self._room_known: tuple[int, int] | None = None
+        self.refused = ""
+        """Why the last write was refused; empty where it was not."""
 
     # -- the whole --
 
@@ -226,7 +228,13 @@ class SqlStore(Audit):
     async def _put(self, work: Work[T]) -> T:
         if self._writer is None:
             raise StoreUnwritable(f"{self._file.path} was opened for reading; only the engine writes to it")
-        return await self._writer.put(work)
+        try:
+            done = await self._writer.put(work)
+        except StoreUnwritable as error:
+            self.refused = str(error)
+            raise
+        self.refused = ""
+        return done
 
     # -- large values --
 

@@ -76,10 +76,16 @@ class Paper:
     stays: Sequence[str]
 
 
+HISTORY = ("ApprovalRequested", "ApprovalDecided", "ApprovalLapsed")
+
+
 def history(
-    log: Iterable[e.Event | None], name: str, number: int
+    log: Iterable[e.Event], name: str, number: int
 ) -> tuple[e.ApprovalRequested | None, dict[str, Mapping[str, Json]], str]:
-    """Of a round of an approval: the fact that asked for it, path -> input as approved before, why that lapsed."""
+    """Of a round of an approval: the fact that asked for it, path -> input as approved before, why that lapsed.
+
+    `log` are the facts of the types of HISTORY.
+    """
     before: dict[str, Mapping[str, Json]] = {}
     asked, lapsed = None, ""
     for event in log:

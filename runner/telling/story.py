@@ -9,7 +9,7 @@ from runner.app import Amends
 from runner.contract import Json
 from runner.core import events as e
 from runner.core.fold import fold
-from runner.core.paths import catcher_of, list_of
+from runner.core.paths import catcher_of, is_in, list_of
 from runner.core.state import State
 from runner.core.state import replace as replace_state
 from runner.core.status import APPROVAL, EVENT, WAIT_FOR_PERSON
@@ -18,7 +18,7 @@ from runner.errors import InvalidFlow, NotFound, NotPossible, StoreCorrupt
 from runner.language.bundle import Bundle, restore
 from runner.people.operations import possible
 from runner.recorded import retold
-from runner.store.abridged import WHOLE, Abridged, FoldedEffects
+from runner.store.abridged import FEW, WHOLE, Abridged, FoldedEffects, item_of
 from runner.store.facts import PLACE, RELEASE, EffectView, LogRow, RunView
 from runner.store.personal import Personal
 from runner.store.sql import SqlStore
@@ -38,7 +38,8 @@ class Story:
     """Everything there is to tell of one run. `told` is its timeline, with the calls that have no answer yet; `lines`
     are without them. `folded` are effects of ended items of long lists, which `effects` leaves out.
 
-    `now` is ms since the epoch, `zone` the reader's, `whole` the part of which nothing is folded ("": all of it).
+    `now` is ms since the epoch, `zone` the reader's, `whole` the part of which nothing is folded ("": all of it),
+    `events` what was read of the log, as far as that was kept.
     """
 
     view: RunView
@@ -51,6 +52,7 @@ class Story:
     folded: tuple[FoldedEffects, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     whole: str | None = None
+    events: tuple[e.Event, ...] = ()
 
     @property
     def lines(self) -> tuple[Line, ...]:
@@ -219,15 +221,20 @@ class Telling:
     """Tells one run, again and again as it goes on: what is read of its log once is not read again.
 
     Without personal data unless it is to be revealed. Nothing that stands in `whole` (a path, "" is the run) is folded.
+    What is read is kept for the story where it `keeps`.
     """
 
-    def __init__(self, amends: Amends, run: str, zone: str, *, reveal: bool = False, whole: str | None = None) -> None:
+    def __init__(
+        self, amends: Amends, run: str, zone: str, *, reveal: bool = False, whole: str | None = None,
+        keeps: bool = False,
+    ) -> None:  # fmt: skip
         view = amends.store.run(run)
         self._amends, self._run, self._zone, self._reveal, self._whole = amends, view.run, zone, reveal, whole
         self._bundle = _bundle_of(amends, view)
         self._state, self._read, self._known = State(), 0, view.seq
         self._personal: Personal | None = None
         self._abridged = WHOLE
+        self._kept: list[e.Event] | None = [] if keeps else None
         self._teller: Teller | None = None
 
     def story(self, *, with_effects: bool = True) -> Story:
@@ -250,7 +257,7 @@ class Telling:
         return Story(
             view=view, bundle=self._bundle, state=state, effects=tuple(effects), folded=tuple(folded), zone=self._zone,
             told=self._teller.told([handoff.step for handoff in state.open_handoffs]), now=self._amends.clock.now(),
-            names=self._teller.scopes.names, whole=self._whole,
+            names=self._teller.scopes.names, whole=self._whole, events=tuple(self._kept or ()),
         )  # fmt: skip
 
     def _new_rows(self) -> Iterator[Sequence[LogRow]]:
@@ -284,6 +291,8 @@ class Telling:
             self._state = replace_state(self._state, seq=row.seq - 1)
         if event is not None:
             self._state = fold(self._state, event)
+            if self._kept is not None:
+                self._kept.append(event)
         self._teller.read(replace(row, event=event) if event is not row.event else row)
         self._read = row.seq
 
@@ -314,7 +323,7 @@ def with_left_out(state: State, read: Abridged, folded: Sequence[FoldedEffects])
 
 def story_of(amends: Amends, run: str, zone: str, *, reveal: bool = False, whole: str | None = None) -> Story:
     """A run's story as it stands now; see `Telling`. Raises NotFound, NotPossible."""
-    return Telling(amends, run, zone, reveal=reveal, whole=whole).story()
+    return Telling(amends, run, zone, reveal=reveal, whole=whole, keeps=True).story()
 
 
 def further(story: Story) -> list[str]:
@@ -333,6 +342,33 @@ def further(story: Story) -> list[str]:
     )
     wanted |= set() if asks_of_run else {"stop_compensate"}
     return [each for each in orders if each in wanted]
+
+
+def chosen(story: Story, *, ahead: bool = False, since: int = 0) -> list[Line]:
+    """The lines of the timeline that are shown, and those that they stand under: of one part, `ahead` while somebody
+    looks on, or from the log entry `since` on.
+    """
+    whole = story.whole or ""
+    meant = [line for line in story.told if line.seq > since or line.is_asking]
+    meant = [line for line in meant if not whole or line.step == whole or is_in(line.step, whole)]
+    meant = [line for line in meant if not (line.is_quiet and (ahead or line.sign == "good"))]
+    meant = [line for line in meant if not (ahead and _is_detail(story, line))]
+    by_number = {line.number: line for line in story.told}
+    numbers: set[int] = set()
+    for line in meant:
+        number = line.number
+        while number and number not in numbers:
+            numbers.add(number)
+            number = by_number[number].within
+    return [line for line in story.told if line.number in numbers]
+
+
+def _is_detail(story: Story, line: Line) -> bool:
+    """It tells what happened in an item of a long list, and asks nobody."""
+    item = item_of(line.step)
+    listing = story.state.lists.get(item.rpartition("/")[0])
+    is_inside = listing is not None and listing.items.count > FEW and line.step != item
+    return is_inside and line.sign not in ("person", "unknown")
 
 
 def tagged(branch: str, text: str) -> str:

@@ -19,10 +19,12 @@ from runner.language.project import PEOPLE, SETTINGS, Project
 from runner.people.access import Tries
 from runner.people.approvals import Decision
 from runner.people.operations import Order
+from runner.recorded import retold
 from runner.store.facts import RunView
 from runner.store.sql import SqlStore
 from runner.telling import times
 from runner.telling.story import Story, story_of
+from runner.tongue import _
 
 SOON = 3.0
 """Seconds that a page waits for what follows from an order; then the run's page goes on telling."""
@@ -89,13 +91,20 @@ class Console:
         return times.reader_zone(self.project.settings.zone, self.project.settings.has_zone)
 
     @property
+    def alarm(self) -> str:
+        """What keeps runs from going on, or new ones from being started; empty where nothing does."""
+        if refused := self.store.refused:
+            return _("Nothing can be written now, so no run goes on until it can: {why}", why=retold(refused))
+        return self.amends.short_of_room
+
+    @property
     def now(self) -> int:
         """ms since the epoch."""
         return self.amends.clock.now()
 
-    def story(self, run: str, *, reveal: bool = False) -> Story:
+    def story(self, run: str, *, reveal: bool = False, whole: str | None = None) -> Story:
         """Everything there is to tell of a run, without personal data unless told. Raises NotFound, NotPossible."""
-        return story_of(self.amends, run, self.zone, reveal=reveal)
+        return story_of(self.amends, run, self.zone, reveal=reveal, whole=whole)
 
     async def act(self, run: str, order: Order) -> RunView:
         """Has an order carried out and waits a little for what follows. Raises NotPossible, NotFound."""

@@ -18,7 +18,7 @@ from runner.store import outbox
 from runner.telling import sent, words
 from runner.telling.consequences import MAKES_GOOD, consequence, made_good
 from runner.telling.questions import asks, call_of, completed, label_of, to_give, what_was_sent
-from runner.telling.story import Clock, Story
+from runner.telling.story import Clock, Story, chosen
 from runner.tongue import _
 from runner.web.console import Console, console_of
 from runner.web.guard import Caller, Refused, SignedIn, form_of
@@ -63,7 +63,7 @@ def show(request: Request, caller: SignedIn, run: str, handoff: str, said: str =
         note="" if is_of_flow else words.sentence(asked.say),
         known=what_was_sent(story, asked), unknown=story.unknown, effects=effects(story), notice=notice(said),
         show=[(name, sent.value(value)) for name, value in asked.show.items()], choices=choices(story, asked),
-        lines=sorted(story.lines, key=lambda line: line.at), answer=words.answered(asked.choice),
+        lines=chosen(story), answer=words.answered(asked.choice),
         may_answer=may_answer,
     )  # fmt: skip
 

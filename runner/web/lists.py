@@ -10,7 +10,7 @@ from runner.store import outbox
 from runner.store.facts import HandOffView
 from runner.telling import sent, words
 from runner.telling.questions import asks_about
-from runner.telling.story import Story, became, status_line
+from runner.telling.story import Story, became, became_of, status_line
 from runner.tongue import _, marked
 from runner.web.console import Console
 from runner.web.guard import Caller
@@ -95,13 +95,22 @@ def notice(said: str) -> str:
 
 
 def effects(story: Story) -> Sequence[dict[str, str]]:
-    """What was done outside: the step, the action, the outside id, what was sent, what has become of it."""
+    """What was done outside: the step, the action, the outside id, what was sent, what has become of it; of ended items
+    of long lists how many there are.
+    """
     return [
         {
-            "step": each.path, "action": each.action, "id": words.plain(each.external_id),
+            "step": story.place(each.path), "action": each.action, "id": words.plain(each.external_id),
             "to": story.receiver(each.path, each.part), "now": became(story, each),
             "stands": "stands" if each.disposition in ("pending", "stands") else "",
             "sent": sent.pairs(story.input_of(each.path, "do", each.part)),
         }
         for each in story.effects
+    ] + [
+        {
+            "step": story.place(each.path), "action": each.action, "id": "", "sent": "",
+            "to": _("({count} of them)", count=f"{each.count:,}"), "now": became_of(story, each),
+            "stands": "stands" if each.disposition in ("pending", "stands") else "",
+        }
+        for each in story.folded
     ]  # fmt: skip

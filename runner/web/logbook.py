@@ -10,12 +10,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from runner.core.events import payload
+from runner.store.facts import LogRow
 from runner.telling.story import Veiled
 from runner.web.console import console_of
 from runner.web.guard import Sees
 from runner.web.render import page
 
 ROUTES = APIRouter()
+PAGE = 100
+LONGEST = 20_000
+"""Signs of one entry that are shown."""
 
 
 @ROUTES.get("/log")
@@ -40,13 +44,17 @@ def entries(request: Request, caller: Sees, run: str, after: int = 0) -> Respons
     """A run's entries as they were written, a hundred at a time."""
     console = console_of(request)
     view = console.store.run(run)
-    rows = Veiled(store=console.store).log(view.run, after)[:100]
-    told = [(row, json.dumps(payload(row.event), ensure_ascii=False, indent=1) if row.event else "") for row in rows]
+    rows = Veiled(store=console.store).log(view.run, after, PAGE)
     return page(
         request,
         caller,
         "entries",
         view=console.amends.veiled(view),
-        rows=told,
-        more=rows[-1].seq if len(rows) == 100 else 0,
+        rows=[(row, _text(row)) for row in rows],
+        more=rows[-1].seq if len(rows) == PAGE else 0,
     )
+
+
+def _text(row: LogRow) -> str:
+    text = json.dumps(payload(row.event), ensure_ascii=False, indent=1) if row.event else ""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} …"

@@ -1,5 +1,7 @@
 """A run as a picture over time, out of its log: a row for each step, a bar for each attempt, wait and question.
 
+Rows of a list, an item or a called flow stand under its own; what happened inside a long list is one bar.
+
 The times between things that happen are not to scale, or a wait of a week would leave a call of a second no room: each
 stretch is as long as the logarithm of its time, and says how long it was.
 """
@@ -7,14 +9,15 @@ stretch is as long as the logarithm of its time, and says how long it was.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from markupsafe import Markup
 
 from runner.core import events as e
-from runner.store.facts import LogRow
+from runner.core.paths import is_in
+from runner.store.abridged import FEW
 from runner.telling import times, words
 from runner.telling.story import Story
 from runner.tongue import _, marked
@@ -22,6 +25,10 @@ from runner.web.render import part
 
 WIDTH, ROW, LEFT, TOP = 720, 30, 150, 26
 BAR = 14
+DEEPER = 12
+"""How much further in a row begins that stands under another."""
+MOST = 40
+"""Rows that are drawn."""
 NARROWEST, WIDEST = 10.0, 90.0
 """Bounds of one stretch before all are fitted to the width."""
 LABELLED = 70
@@ -50,30 +57,37 @@ class Bar:
     text: str
 
 
-def picture(rows: Sequence[LogRow], story: Story) -> Markup:
+def picture(story: Story) -> Markup:
     """The picture as SVG; empty for a run of which there is nothing to draw."""
-    bars = list(bars_of(rows, story.view.ended_at or max(story.now, story.view.started_at)))
+    until = story.view.ended_at or max(story.now, story.view.started_at)
+    bars = bars_of(story.events, until, lambda step: row_of(story, step))
+    steps = in_tree(bar.step for bar in bars)
+    shown = list(steps)[:MOST]
+    bars = [bar for bar in bars if bar.step in shown]
     if not bars:
         return Markup("")
-    steps = list(dict.fromkeys(bar.step for bar in bars))
     place = _places(bars)
     drawn = [
         {
-            "x": round(place[bar.start], 1), "y": TOP + steps.index(bar.step) * ROW + (ROW - BAR) // 2,
+            "x": round(place[bar.start], 1), "y": TOP + shown.index(bar.step) * ROW + (ROW - BAR) // 2,
             "width": round(max(place[bar.end] - place[bar.start], 4), 1), "look": bar.look, "text": bar.text,
         }
         for bar in bars
     ]  # fmt: skip
-    bottom = TOP + len(steps) * ROW
+    bottom = TOP + len(shown) * ROW
     names = [
-        {"text": name or _("the run"), "y": TOP + number * ROW + ROW // 2 + 4, "line": TOP + number * ROW}
-        for number, name in enumerate(steps)
-    ]
+        {
+            "text": _named(story, step), "x": 4 + DEEPER * steps[step], "y": TOP + number * ROW + ROW // 2 + 4,
+            "line": TOP + number * ROW,
+        }
+        for number, step in enumerate(shown)
+    ]  # fmt: skip
     looks = dict.fromkeys(bar.look for bar in bars)
     return Markup(
         part(
             "picture", bars=drawn, names=names, stretches=_stretches(place), bottom=bottom, width=LEFT + WIDTH + 10,
             height=bottom + 8, top=TOP, left=LEFT, bar=BAR, looks=[(look, _(LOOKS[look])) for look in looks],
+            more=len(steps) - len(shown),
         )
     )  # fmt: skip
 
@@ -81,29 +95,64 @@ def picture(rows: Sequence[LogRow], story: Story) -> Markup:
 LOOKS: Mapping[str, str] = {
     "applied": marked("done"), "read": marked("read"), "refused": marked("refused"), "not-sent": marked("not sent"),
     "unknown": marked("no clear answer"), "open": marked("no answer yet"), "undo": marked("made good"),
-    "wait": marked("wait"), "person": marked("a person is asked"),
+    "wait": marked("wait"), "person": marked("a person is asked"), "scope": marked("several steps"),
 }  # fmt: skip
 """What each look means, for the legend."""
 
 
-def bars_of(rows: Iterable[LogRow], until: int) -> Iterable[Bar]:
-    """The bars, in the order in which they begin; what has not ended goes on `until` then."""
-    drawing = _Drawing()
-    for row in rows:
-        if row.event is not None:
-            drawing.read(row.event)
+def row_of(story: Story, step: str) -> str:
+    """The row that a step is drawn in: its own, or that of the long list around it."""
+    whole = story.whole or ""
+    if whole and (step == whole or is_in(step, whole) or is_in(whole, step)):
+        return step
+    long = (each for each, listing in story.state.lists.items() if listing.items.count > FEW)
+    return next((each for each in long if is_in(step, each)), step)
+
+
+def in_tree(steps: Iterable[str]) -> dict[str, int]:
+    """The rows in their order, each under the one that it stands in; how deep each one is."""
+    first = {step: number for number, step in enumerate(dict.fromkeys(steps))}
+    above = {step: [first[path] for path in _paths(step) if path in first] for step in first}
+    return {step: len(above[step]) - 1 for step in sorted(first, key=lambda step: above[step])}
+
+
+def _paths(step: str) -> list[str]:
+    parts = step.split("/")
+    return ["/".join(parts[: number + 1]) for number in range(len(parts))]
+
+
+def _named(story: Story, step: str) -> str:
+    return story.place(step).rpartition(" › ")[2] or _("the run")
+
+
+def bars_of(events: Iterable[e.Event], until: int, row: Callable[[str], str] = str) -> list[Bar]:
+    """The bars, in the order in which they begin; what has not ended goes on `until` then. `row` says where a step is
+    drawn: of those that are drawn elsewhere only the questions are.
+    """
+    drawing = _Drawing(row)
+    for event in events:
+        drawing.read(event)
     return drawing.ended(until)
 
 
 class _Drawing:
     """Reads a log row by row; what has begun waits in `_open` for its end."""
 
-    def __init__(self) -> None:
+    def __init__(self, row: Callable[[str], str]) -> None:
+        self._row = row
         self._open: dict[tuple[str, ...], tuple[int, e.Event]] = {}
         self._bars: list[Bar] = []
 
     def read(self, event: e.Event) -> None:
         """One more fact."""
+        if isinstance(event, e.HandedOff):
+            self._open["question", event.handoff] = (event.at, event)
+        elif isinstance(event, e.HandOffResolved):
+            self._end("question", event.handoff, at=event.at, look="person")
+        elif self._row(event.step) == event.step:
+            self._read_step(event)
+
+    def _read_step(self, event: e.Event) -> None:
         if isinstance(event, e.CallIntended):
             self._open["call", *map(str, event.call)] = (event.at, event)
         elif isinstance(event, e.OutcomeEvent):
@@ -112,10 +161,10 @@ class _Drawing:
             self._open["timer", event.step] = (event.at, event)
         elif isinstance(event, e.TimerFired):
             self._end("timer", event.step, at=event.at, look="wait")
-        elif isinstance(event, e.HandedOff):
-            self._open["question", event.handoff] = (event.at, event)
-        elif isinstance(event, e.HandOffResolved):
-            self._end("question", event.handoff, at=event.at, look="person")
+        elif isinstance(event, e.ScopeStarted) and event.kind != "parallel":
+            self._open["scope", event.step] = (event.at, event)
+        elif isinstance(event, e.ScopeEnded | e.ItemSetAside):
+            self._end("scope", event.step, at=event.at, look="scope")
 
     def _end_call(self, event: e.OutcomeEvent) -> None:
         begun = self._open.pop(("call", *map(str, event.call)), None)
@@ -131,23 +180,29 @@ class _Drawing:
     def _end(self, *name: str, at: int, look: str) -> None:
         begun = self._open.pop(name, None)
         if begun is not None:
-            self._bars.append(_bar(name[0], begun[1], at, look))
+            self._bars.append(self._bar(name[0], begun[1], at, look))
 
     def ended(self, until: int) -> list[Bar]:
         """All of them."""
-        looks = {"call": "open", "timer": "wait", "question": "person"}
-        rest = [_bar(name[0], begun[1], max(until, begun[0]), looks[name[0]]) for name, begun in self._open.items()]
+        looks = {"call": "open", "timer": "wait", "question": "person", "scope": "scope"}
+        rest = [
+            self._bar(name[0], begun[1], max(until, begun[0]), looks[name[0]]) for name, begun in self._open.items()
+        ]
         return sorted([*self._bars, *rest], key=lambda bar: bar.start)
 
+    def _bar(self, kind: str, begun: e.Event, at: int, look: str) -> Bar:
+        text = f"{begun.step or _('the run')}: {_told(kind, begun)}, {_span(begun.at, at)}"
+        return Bar(step=self._row(begun.step), start=begun.at, end=at, look=look, text=text)
 
-def _bar(kind: str, begun: e.Event, at: int, look: str) -> Bar:
+
+def _told(kind: str, begun: e.Event) -> str:
     told = {
         "call": _("no answer yet"),
         "timer": _("wait"),
         "question": _("{who} is asked", who=words.plain(getattr(begun, "owner", ""))),
+        "scope": _("several steps"),
     }
-    text = f"{begun.step or _('the run')}: {told[kind]}, {_span(begun.at, at)}"
-    return Bar(step=begun.step, start=begun.at, end=at, look=look, text=text)
+    return told[kind]
 
 
 def _span(start: int, end: int) -> str:

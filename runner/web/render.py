@@ -36,7 +36,7 @@ def page(request: Request, caller: Caller, name: str, /, *, code: int = 200, **v
         caller=caller, csrf=csrf, at=console.prefix, language=spoken(), path=request.url.path,
         project=console.project.settings.project, when=lambda at: point(at, console.zone),
         iso=lambda at: iso(at, console.zone), who=lambda person: who(console, person), capital=words.capital,
-        plain=words.plain, **values,
+        plain=words.plain, alarm=console.alarm if caller.sees else "", **values,
     )  # fmt: skip
     answer = HTMLResponse(text, code)
     if door:

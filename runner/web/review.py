@@ -287,7 +287,7 @@ def _asked(console: Console, notice: Notice) -> Asked:
     """Everything about a question. Raises Refused for somebody who may not decide it any more."""
     story = console.story(notice.run, reveal=True)
     state, gate = story.state, story.state.gates[notice.about]
-    ended, log = _ended(console, notice, gate), (row.event for row in console.store.log(story.view.run))
+    ended, log = _ended(console, notice, gate), console.store.events_of(story.view.run, *approval.HISTORY)
     asked, before, lapsed = approval.history(log, notice.about, notice.round)
     if asked is None or not asked.shown:
         raise NotPossible(_("What was asked here was erased."))

@@ -12,10 +12,11 @@ from starlette.responses import Response
 from runner.errors import NotFound, NotPossible
 from runner.people.operations import Order
 from runner.people.rerun import wish_anew
+from runner.store.abridged import FEW
 from runner.store.facts import RunFilter, RunView
 from runner.telling import sent, words
 from runner.telling.consequences import MAKES_GOOD, consequence, made_good
-from runner.telling.story import Clock, Story, further, status_line
+from runner.telling.story import Clock, Story, chosen, further, status_line
 from runner.tongue import _
 from runner.web.console import Console, console_of
 from runner.web.guard import Operates, Sees, form_of
@@ -48,17 +49,25 @@ def runs(
 
 
 @ROUTES.get("/runs/{run}")
-def run(request: Request, caller: Sees, run: str, said: str = "", reveal: bool = False) -> Response:
-    """One run."""
+def run(
+    request: Request, caller: Sees, run: str, said: str = "", reveal: bool = False, of: str = "", item: str = ""
+) -> Response:  # fmt: skip
+    """One run; of the long list `of` this item as a whole too."""
     console = console_of(request)
-    story = console.story(run, reveal=reveal and caller.operates)
+    story = console.story(run, reveal=reveal and caller.operates, whole=f"{of}/{item}" if of and item else None)
     asked = console.store.handoffs(run=story.view.run) if story.is_asked else []
     return page(
         request, caller, "run", story=story, view=story.view, status=standing(console, story), clock=Clock(story),
-        lines=sorted(story.lines, key=lambda line: line.at), asked=rows_of(console, asked), facts=facts(console, story),
-        effects=effects(story), picture=picture(console.store.log(story.view.run), story),
+        lines=chosen(story), asked=rows_of(console, asked), facts=facts(console, story),
+        effects=effects(story), picture=picture(story), lists=long_lists(story),
         orders=orders(story) if caller.operates else (), notice=notice(said), why=why(story.view),
     )  # fmt: skip
+
+
+def long_lists(story: Story) -> Sequence[tuple[str, str, int]]:
+    """The lists of which the page leaves items out: path, name, how many items."""
+    found = story.state.lists.items()
+    return [(path, story.place(path), each.items.count) for path, each in found if each.items.count > FEW]
 
 
 def why(view: RunView) -> str:

@@ -10,11 +10,30 @@ from collections.abc import Sequence
 import pytest
 from sqlalchemy import text
 
+from runner.errors import StoreUnwritable
 from runner.people.access import new_access
 from runner.store.facts import RunFilter
 from runner.web.console import Console
 from runner.web.picture import bars_of
 from tests.web.ground import Browser, started, words_of
+
+LISTING = """\
+flow: listing
+title: A note for each number
+owner: person:tom
+mode: live
+run_key: ${{ trigger.id }}
+inputs: { numbers: { list: integer } }
+steps:
+  - id: notes
+    each: ${{ inputs.numbers }}
+    named: no ${{ item }}
+    steps:
+      - id: note
+        do: records.create
+        with: { collection: notes, text: "${{ item }}" }
+        compensate: cancel
+"""
 
 
 async def rested(console: Console, run: str) -> str:
@@ -110,6 +129,51 @@ async def test_runs_are_filtered_and_paged(console: Console) -> None:
     assert "There are no such runs." in (await browser.get("/runs?record=note/2")).text
     newest = console.store.runs(RunFilter())[0].run
     assert (await browser.get(f"/runs?before={newest}")).text.count('href="/runs/2') == 3
+
+
+async def test_a_list_stands_under_its_own_line_and_long_ones_are_folded(console: Console) -> None:
+    (console.amends.folder / "flows" / "listing.yaml").write_text(LISTING, encoding="utf-8")
+    short, long = [await started(console, "listing", key=f"n{n}", numbers=list(range(n))) for n in (2, 30)]
+    browser = await Browser(console).sign_in("person:vera")
+    page = (await browser.get(f"/runs/{short}")).text
+    told = re.findall(r'<li class="\w+( deep d\d)?"><time>[^<]*</time> <span class="what"><b>([^<]*)</b>', page)
+    assert told == [
+        ("", "notes"),
+        *[(" deep d1", "no 0"), (" deep d2", "note"), (" deep d1", "no 1"), (" deep d2", "note")],
+    ]
+    assert re.findall(r'class="name" x="(\d+)"[^>]*>([^<]*)<', page) == [
+        ("4", "notes"), ("16", "no 0"), ("28", "note"), ("16", "no 1"), ("28", "note"),
+    ]  # fmt: skip
+    page = (await browser.get(f"/runs/{long}")).text
+    assert re.findall(r'class="name" x="4"[^>]*>([^<]*)<', page) == ["notes"]
+    assert "no 12" not in page
+    said = words_of(await browser.get(f"/runs/{long}"))
+    assert "30 items: all done." in said
+    assert "notes › note records.create (30 of them) done" in said
+    one = words_of(await browser.get(f"/runs/{long}?of=notes&item=13"))
+    assert "no 12 Done." in one
+    assert "no 11" not in one
+
+
+async def test_what_keeps_runs_from_going_on_stands_on_every_page(console: Console) -> None:
+    vera, mia = [await Browser(console).sign_in(f"person:{who}") for who in ("vera", "mia")]
+    assert 'role="alert"' not in (await vera.get("/runs")).text
+    reading = console.amends.store
+    reading._floor, before = 10**18, reading._floor
+    said = words_of(await vera.get("/runs"))
+    assert re.search(r"Only [\d.]+ \wB are free on the disk of \S+amends.db: no new run is started", said)
+    assert "are free" not in words_of(await mia.get("/")), "it is nothing to somebody who has no role"
+    reading._floor = before
+    with sqlite3.connect(console.store.path) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnwritable):
+            await started(console, "waiting")
+    other.close()
+    said = words_of(await vera.get("/runs"))
+    assert "Nothing can be written now, so no run goes on until it can: " in said
+    assert "has been locked by another program" in said
+    await started(console, "waiting")
+    assert "Nothing can be written" not in words_of(await vera.get("/runs"))
 
 
 # --- orders ------------------------------------------------------------------------------------------------------------

@@ -1,8 +1,11 @@
 // Asks for the page again when something has changed, and replaces the marked parts that nobody is working in.
+// One question at a time, and a page that takes long is asked for less often.
 "use strict";
 (() => {
   const feed = new EventSource(document.currentScript.dataset.feed);
-  feed.addEventListener("changed", async () => {
+  let isAsking = false;
+  let isOld = false;
+  const ask = async () => {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
     if (!answer.ok || answer.redirected) return;
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -12,5 +15,17 @@
         part.replaceChildren(...other.childNodes);
       }
     }
+  };
+  feed.addEventListener("changed", async () => {
+    isOld = true;
+    if (isAsking) return;
+    isAsking = true;
+    while (isOld) {
+      isOld = false;
+      const began = performance.now();
+      await ask().catch(() => {});
+      await new Promise((done) => setTimeout(done, 4 * (performance.now() - began)));
+    }
+    isAsking = false;
   });
 })();
