@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from connectors import email, http, quarantine, records
+from connectors import email, http, quarantine, records, webhook
 from connectors.declarative import DECLARATIVE
 from runner.app import Amends
 from runner.contract import Json
@@ -32,7 +32,7 @@ LIMIT = 20
 
 def kinds() -> Kinds:
     """The connectors of this checkout, without an installation."""
-    python = {"http": http.KIND, "email": email.KIND, "records": records.KIND, "quarantine": quarantine.KIND}
+    python = {kind.name: kind for kind in (http.KIND, email.KIND, webhook.KIND, records.KIND, quarantine.KIND)}
     return Kinds(python=python, declarative=DECLARATIVE)
 
 
