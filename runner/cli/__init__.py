@@ -29,6 +29,7 @@ NOUNS: dict[str, str] = {
     "quarantine": "records that were set aside: list, release, discard",
     "people": "sign-in links, passwords and tokens: invite, password, token",
     "flows": "the project's flows, their versions, what differs",
+    "schedule": "what fires by itself, and when next",
     "connections": "list the connections and their limits, hold and release one",
     "connectors": "list connectors, show their actions and fields",
     "secrets": "which secrets are needed, and which are missing",

@@ -90,6 +90,7 @@ FIXES: dict[str, list[tuple[str, str]]] = {
         ("every day at 9", "every day at 09:00"),
         ("JST", "Asia/Tokyo"),
         ("0 9 30 2 *", "0 9 28 2 *"),
+        ("every 31st", "every last"),
     ],
     "fl403_unproved_delivery": [("shopp", "shop"), ("webhook: orders", "webhook: orders\n    signed_by: shop")],
 }

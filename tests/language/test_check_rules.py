@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from runner.contract import Action
-from runner.language.check.schedules import cron_fault, schedule_fault
 from tests.language.ground import ACTIONS, check, codes, told
 
 HEAD = """flow: flow
@@ -286,53 +285,6 @@ def test_a_template_needs_its_values() -> None:
     found = told(HEAD + step)
     assert "in the template welcome.md, line 3: values.plan is not given" in found
     assert 'did you mean "plna"?' in found
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "every day at 09:00",
-        "every weekday at 23:59",
-        "every monday at 00:00",
-        "every 1st day of the month at 09:00",
-        "every last day of the month at 18:00",
-        "every 31st day of the month at 18:00",
-        "every 15 min",
-    ],
-)
-def test_a_schedule_in_words_is_read(text: str) -> None:
-    assert schedule_fault(text) == ("", "")
-
-
-@pytest.mark.parametrize(
-    "text", ["every day", "every day at 24:00", "every 0 min", "every 32nd day of the month at 09:00", "daily at 09:00"]
-)
-def test_other_words_are_no_schedule(text: str) -> None:
-    assert schedule_fault(text)[0]
-
-
-@pytest.mark.parametrize(
-    "text", ["0 9 * * 1-5", "*/15 * * * *", "0 0 1,15 * *", "5 4 * * sun", "0 9 29 feb *", "0 9 * * 7"]
-)
-def test_a_cron_line_is_read(text: str) -> None:
-    assert cron_fault(text) == ("", "")
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("0 9 * *", "has 4 fields"),
-        ("60 9 * * *", '"60" is no minute'),
-        ("0 9 * * 8", '"8" is no weekday'),
-        ("0 9 * * 5-1", '"5-1" is no weekday'),
-        ("0 9 1 * 1", "a day of the month and a weekday are both named"),
-        ("0 9 30 2 *", "never comes"),
-        ("0 9 31 4,6 *", "never comes"),
-        ("0 9 L * *", '"L" is no day'),
-    ],
-)
-def test_a_cron_line_that_surprises_is_refused(text: str, sentence: str) -> None:
-    assert sentence in cron_fault(text)[0]
 
 
 def test_an_action_that_changes_nothing_is_read() -> None:
