@@ -157,18 +157,28 @@ async def run_list(folder: Path, items: int) -> dict[str, Json]:
         wall, cpu = time.perf_counter() - began, floor.cpu_seconds() - used
         slowest.cancel()
         facts = driver.store.run(started.run).seq
-    return {"wall": wall, "cpu": cpu, "status": view.status, "facts": facts, "late": max(LATE), "peak": _peak()}
+    held = HELD[len(HELD) // 5], HELD[-1]
+    return {
+        "wall": wall, "cpu": cpu, "status": view.status, "facts": facts, "late": max(LATE), "peak": _peak(),
+        "held": held,
+    }  # fmt: skip
 
 
 LATE = [0.0]
+HELD = [0.0]
+"""MB in memory, 50 times a second."""
 
 
 async def _slowest_turn() -> None:
-    """How late the loop came back to somebody who slept: s."""
-    while True:
-        began = time.perf_counter()
-        await asyncio.sleep(0.02)
-        LATE[0] = max(LATE[0], time.perf_counter() - began - 0.02)
+    """How late the loop came back to somebody who slept, s, and what the process holds meanwhile."""
+    page = resource.getpagesize() / 1024 / 1024
+    with Path("/proc/self/statm").open() as said:
+        while True:
+            began = time.perf_counter()
+            await asyncio.sleep(0.02)
+            LATE[0] = max(LATE[0], time.perf_counter() - began - 0.02)
+            said.seek(0)
+            HELD.append(int(said.read().split()[1]) * page)
 
 
 async def call_only(origin: str, items: int, at_once: int) -> dict[str, Json]:
@@ -205,7 +215,13 @@ def told(name: str, items: int, found: Mapping[str, Json]) -> str:
         f"{name:<22} {found['wall']:8.1f} s {items / found['wall']:8.0f} items/s"
         f" {found['cpu'] / items * 1000:8.2f} ms CPU an item {found['peak']:8.0f} MB at the most"
     )
-    return f"{line}, longest turn {found['late'] * 1000:.0f} ms, {found['facts']} facts" if found["facts"] else line
+    if not found["facts"]:
+        return line
+    early, late = found["held"]
+    return (
+        f"{line} ({early:.0f} after a fifth of the time, {late:.0f} at the end), longest turn"
+        f" {found['late'] * 1000:.0f} ms, {found['facts']} facts"
+    )
 
 
 def measure(items: int, kind: str, at_once: int) -> bool:
