@@ -24,7 +24,7 @@ from runner.core.state import State
 from runner.driver import Door, Driver
 from runner.engine.embedded import Embedded, Observer
 from runner.engine.handover import Listener, Tell, ask
-from runner.engine.past import KEPT, LONG_LOG, Known, read_state
+from runner.engine.past import Known, read_on, read_state
 from runner.engine.starting import Wish, start_run
 from runner.errors import EngineBusy, NotPossible, StoreError
 from runner.far import PATIENCE, FarDriver
@@ -81,11 +81,7 @@ class Amends(Reading):
         """A run's bundle and its state as the log says; of a long one what is new is read. Raises NotFound,
         StoreCorrupt, InvalidFlow.
         """
-        state, end = read_state(self.store, run, self._known.get(run))
-        if state.is_erased and run in self._known:  # what was erased is in no state any more
-            state, end = read_state(self.store, run)
-        if state.seq > LONG_LOG:
-            self._known = dict([*self._known.items(), (run, (state, end))][-KEPT:])
+        state = read_on(self.store, run, self._known)
         return restore(state.bundle, self.store.bundle(state.bundle)), state
 
     @contextlib.asynccontextmanager

@@ -142,8 +142,6 @@ RECORDED = (
     marked("this cannot be sent: {why}"),
     marked("a password has {count} characters or more; a few words in a row are easy to keep"),
     marked("{record} of run {run} is not set aside (any more)"),
-    marked("the flow uses {fields} of step {step} later: give {words}"),
-    marked("{by} has answered {place} of run {run} with {choice} already"),
     marked(
         'the run key "{key}" of {flow} belongs to run {run}, which was started with other inputs; '
         "give this start a key of its own"

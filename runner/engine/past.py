@@ -47,6 +47,19 @@ def _read_page(store: Logs, run: str, known: Known | None) -> tuple[Known, bool]
     return (state, end), len(rows) < PAGE
 
 
+def read_on(store: Logs, run: str, kept: dict[str, Known]) -> State:
+    """The same for who only looks: what is `kept` of long logs is read on. Raises NotFound."""
+    known = kept.pop(run, None)
+    state, end = read_state(store, run, known)
+    if known is not None and state.is_erased:  # what was erased is in no state any more
+        state, end = read_state(store, run)
+    if state.seq > LONG_LOG:
+        kept[run] = (state, end)
+        for oldest in list(kept)[:-KEPT]:
+            kept.pop(oldest, None)
+    return state
+
+
 class Past:
     """The states that the engine knows. Those of long logs are kept, so that they are not read anew each time."""
 

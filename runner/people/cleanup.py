@@ -10,6 +10,7 @@ from runner.engine.starting import new_run_id
 from runner.errors import AlreadySo, NotPossible
 from runner.people.operations import Order
 from runner.store.facts import NewRun, Started, Store
+from runner.tongue import _
 
 
 async def start_clean_up(store: Store, state: State, order: Order, *, now: int) -> Started:
@@ -35,7 +36,8 @@ async def start_clean_up(store: Store, state: State, order: Order, *, now: int) 
         return begun
     first, name = store.log(begun.run, limit=1)[0].event, order.action.replace("_", "-")
     kind = AlreadySo if isinstance(first, e.RunStarted) and first.clean_up == order.action else NotPossible
-    raise kind(
-        f"run {begun.run} ({begun.status}) cleans up after run {state.run} already; to {name} what is left, "
-        f"`amends runs {name} {begun.run}`"
-    )
+    raise kind(_(
+        "run {other} ({status}) cleans up after run {run} already; to {action} what is left, "
+        "`amends runs {action} {other}`",
+        other=begun.run, status=_(begun.status), run=state.run, action=name,
+    ))  # fmt: skip

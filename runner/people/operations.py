@@ -19,6 +19,7 @@ from runner.language.expressions import needed
 from runner.language.nearest import did_you_mean
 from runner.people.table import Answer, open_questions, sentence
 from runner.store.facts import AlreadyReported, Store
+from runner.tongue import _
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -208,7 +209,8 @@ def _is_item_of(handoff: HandOff, order: Order) -> bool:
 
 
 def _place(handoff: HandOff) -> str:
-    return f"{handoff.id} ({f'step {handoff.step}' if handoff.step else 'about the run'})"
+    about = _("step {step}", step=handoff.step) if handoff.step else _("about the run")
+    return f"{handoff.id} ({about})"
 
 
 def _choice(handoff: HandOff, action: str) -> str:
@@ -224,13 +226,13 @@ def _tell_answered(state: State, order: Order) -> None:
     if not answered or not (order.handoff or order.step or _is_so(answered[-1], order.action)):
         return
     last = answered[-1]
-    place = _place(last)
+    words = {"by": last.by, "place": _place(last), "run": state.run, "choice": last.choice}
     if _is_so(last, order.action):
-        raise AlreadySo(f"{last.by} has answered {place} of run {state.run} with {last.choice} already")
-    raise NotPossible(
-        f"{last.by} has answered {place} of run {state.run} with {last.choice}, so {order.action} comes too late; "
-        f"`amends runs show {state.run}` says what can be done now"
-    )
+        raise AlreadySo(_("{by} has answered {place} of run {run} with {choice} already", **words))
+    raise NotPossible(_(
+        "{by} has answered {place} of run {run} with {choice}, so {action} comes too late; `amends runs show {run}` "
+        "says what can be done now", **words, action=order.action,
+    ))  # fmt: skip
 
 
 def _is_so(handoff: HandOff, action: str) -> bool:
@@ -240,7 +242,8 @@ def _is_so(handoff: HandOff, action: str) -> bool:
 def _answer(bundle: Bundle, state: State, order: Order, handoff: HandOff, now: int) -> e.Event:
     if order.action == "acknowledge":
         if handoff.acknowledged_by:
-            raise AlreadySo(f"{handoff.acknowledged_by} looks at {handoff.id} of run {state.run} already")
+            by = handoff.acknowledged_by
+            raise AlreadySo(_("{by} looks at {handoff} of run {run} already", by=by, handoff=handoff.id, run=state.run))
         return e.HandOffAcknowledged(at=now, handoff=handoff.id, by=order.by)
     order = replace(order, action=_choice(handoff, order.action))
     if _is_item_of(handoff, order) and number_of(order.step) not in state.lists[handoff.step].aside:
@@ -252,7 +255,10 @@ def _answer(bundle: Bundle, state: State, order: Order, handoff: HandOff, now: i
         missing = [name for name in used if name not in order.output]
         if missing:
             words = " ".join(f"{name}=…" for name in missing)
-            raise NotPossible(f"the flow uses {', '.join(missing)} of step {handoff.step} later: give {words}")
+            raise NotPossible(_(
+                "the flow uses {fields} of step {step} later: give {words}",
+                fields=", ".join(missing), step=handoff.step, words=words,
+            ))  # fmt: skip
     if _is_item_of(handoff, order):
         return _OF_ITEM[order.action](at=now, step=order.step, by=order.by, reason=order.reason or order.reference)
     return e.HandOffResolved(

@@ -8,6 +8,7 @@ from runner.engine.starting import Wish
 from runner.errors import AlreadySo, NotPossible
 from runner.people.table import sentence, something_stands
 from runner.store.facts import RunView, Store
+from runner.tongue import _, several
 
 
 def wish_anew(store: Store, view: RunView, state: State, by: str) -> Wish:
@@ -21,10 +22,15 @@ def wish_anew(store: Store, view: RunView, state: State, by: str) -> Wish:
     same = store.run_of_key(view.flow, view.mode, view.run_key)
     if same is not None and same[0].rerun > view.rerun:
         newest = same[0].run
-        raise AlreadySo(f"run {view.run} was run again as {newest}; start that one anew: amends runs rerun {newest}")
+        raise AlreadySo(_(
+            "run {run} was run again as {newest}; start that one anew: amends runs rerun {newest}",
+            run=view.run, newest=newest,
+        ))  # fmt: skip
     first = store.log(view.run, limit=1)[0].event
     if state.is_erased or not isinstance(first, e.RunStarted) or first.continues:
-        raise NotPossible(f"run {view.run} cannot be started anew: its inputs were erased, or it was a clean-up")
+        raise NotPossible(
+            _("run {run} cannot be started anew: its inputs were erased, or it was a clean-up", run=view.run)
+        )
     again = view.rerun + 1
     return Wish(
         given=first.inputs, key=str(first.trigger.get("id", "")), starter=by, mode=view.mode, source=f"rerun {again}",
@@ -36,15 +42,20 @@ def _refuse(view: RunView, state: State) -> None:
     if sentence(state, "rerun")[0] == "done":
         return
     if state.is_taken_over and state.has_ended:
-        raise NotPossible(
-            f"run {view.run} was taken over by hand, so what became of its effects is not in its log; started anew it "
-            "would do them a second time: start a run under another key once they are made good"
-        )
+        raise NotPossible(_(
+            "run {run} was taken over by hand, so what became of its effects is not in its log; started anew it would "
+            "do them a second time: start a run under another key once they are made good",
+            run=view.run,
+        ))  # fmt: skip
     if not (state.has_ended and something_stands(state)):
         raise NotPossible(sentence(state, "rerun")[1])
-    first = f"make them good first (amends runs compensate {view.run}), or " if view.status == "stopped" else ""
-    stand = "1 effect" if view.stands == 1 else f"{view.stands} effects"
-    raise NotPossible(
-        f"{stand} of run {view.run} ({view.status}) would be there twice if it were started anew; {first}start a "
-        "run under another key"
+    way_out = (
+        _("make them good first (amends runs compensate {run}), or start a run under another key", run=view.run)
+        if view.status == "stopped"
+        else _("start a run under another key")
     )
+    raise NotPossible(several(
+        "{count} effect of run {run} ({status}) would be there twice if it were started anew; {way_out}",
+        "{count} effects of run {run} ({status}) would be there twice if it were started anew; {way_out}",
+        view.stands, run=view.run, status=_(view.status), way_out=way_out,
+    ))  # fmt: skip

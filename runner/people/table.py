@@ -19,27 +19,32 @@ from runner.core.state import HandOff, State
 from runner.core.status import standing_of
 from runner.core.undoing import COMPENSATION_CHOICES, FAILED_CHOICES
 from runner.core.waits import STEP_CHOICES
+from runner.recorded import retold
+from runner.tongue import _, marked
 
 Answer = Literal["done", "perhaps", "already", "refused"]
 
 ACTIONS: Mapping[str, tuple[str, str]] = {
-    "pause": ("begin nothing new until it is resumed", "it cannot be paused"),
-    "resume": ("let a paused run go on", "it cannot be resumed"),
-    "stop": ("stop here: what was done stays and is listed", "it cannot be stopped"),
-    "stop_compensate": ("stop, and make good what was done", "it cannot be stopped"),
-    "compensate": ("make good what was done, or the rest of it", "it cannot be made good"),
-    "retry": ("try a failed step, or a failed compensation, again", "there is no failed step to try again"),
-    "again": ("ask the service once more what became of a call", "no call of it is in doubt"),
-    "skip": ("go on without a failed step", "there is no failed step to go on without"),
-    "happened": ("say that a call in doubt did happen", "no call of it is in doubt"),
-    "did_not": ("say that it did not", "no call of it is in doubt"),
-    "go_on": ("go on where the flow handed over, or with the rest", "no question of it waits for that"),
-    "close": ("close it: what was done stays", "no question of it waits for that"),
-    "done": ("say that it was put right by hand", "no compensation of it waits for a person"),
-    "stands": ("say that an effect stays as it is", "no compensation of it waits for a person"),
-    "take_over": ("take it over by hand: nothing more is done by itself", "it asks nothing that you could take over"),
-    "rerun": ("start it anew with the same inputs and key", "it cannot be started anew"),
-    "acknowledge": ("say that somebody looks at a question", "it asks nothing"),
+    "pause": ("begin nothing new until it is resumed", marked("it cannot be paused")),
+    "resume": ("let a paused run go on", marked("it cannot be resumed")),
+    "stop": ("stop here: what was done stays and is listed", marked("it cannot be stopped")),
+    "stop_compensate": ("stop, and make good what was done", marked("it cannot be stopped")),
+    "compensate": ("make good what was done, or the rest of it", marked("it cannot be made good")),
+    "retry": ("try a failed step, or a failed compensation, again", marked("there is no failed step to try again")),
+    "again": ("ask the service once more what became of a call", marked("no call of it is in doubt")),
+    "skip": ("go on without a failed step", marked("there is no failed step to go on without")),
+    "happened": ("say that a call in doubt did happen", marked("no call of it is in doubt")),
+    "did_not": ("say that it did not", marked("no call of it is in doubt")),
+    "go_on": ("go on where the flow handed over, or with the rest", marked("no question of it waits for that")),
+    "close": ("close it: what was done stays", marked("no question of it waits for that")),
+    "done": ("say that it was put right by hand", marked("no compensation of it waits for a person")),
+    "stands": ("say that an effect stays as it is", marked("no compensation of it waits for a person")),
+    "take_over": (
+        "take it over by hand: nothing more is done by itself",
+        marked("it asks nothing that you could take over"),
+    ),
+    "rerun": ("start it anew with the same inputs and key", marked("it cannot be started anew")),
+    "acknowledge": ("say that somebody looks at a question", marked("it asks nothing")),
 }
 """Each action: what it does, and what is said where it is refused."""
 
@@ -66,19 +71,19 @@ class Situation:
         return "done" if action in self.done else "already" if action in self.already else "refused"
 
 
-_SHOW = "`amends runs show {run}` says what can be done"
-_STOP_IT = "to end it, stop it: `amends runs stop {run}`"
-_RESUME = "resume it first: `amends runs resume {run}`"
-_FOR_WHOM = "see for whom: `amends runs show {run}`"
-_ANEW = "start it anew: `amends runs rerun {run}`"
-_OTHER_KEY = "what is to be done again needs a run under another key"
+_SHOW = marked("`amends runs show {run}` says what can be done")
+_STOP_IT = marked("to end it, stop it: `amends runs stop {run}`")
+_RESUME = marked("resume it first: `amends runs resume {run}`")
+_FOR_WHOM = marked("see for whom: `amends runs show {run}`")
+_ANEW = marked("start it anew: `amends runs rerun {run}`")
+_OTHER_KEY = marked("what is to be done again needs a run under another key")
 _ORDERS = ("pause", "stop", "stop_compensate", "compensate")
 _AGAIN = ("again", "retry")
 _UNDO = (*_AGAIN, "happened", "did_not", "go_on", "done", "stands")
-_GOES = {"resume": "is not paused: it {is_so}"}
-_MAKES_GOOD = {"stop_compensate": "is compensating already", "compensate": "is compensating already"}
-_STOPPING = {"stop": "is being stopped already"}
-_PAUSED = {"pause": "is paused already; resume it with `amends runs resume {run}`"}
+_GOES = {"resume": marked("is not paused: it {is_so}")}
+_MAKES_GOOD = {"stop_compensate": marked("is compensating already"), "compensate": marked("is compensating already")}
+_STOPPING = {"stop": marked("is being stopped already")}
+_PAUSED = {"pause": marked("is paused already; resume it with `amends runs resume {run}`")}
 
 
 def _goes(shown: str, is_so: str, way_out: str = _STOP_IT) -> Situation:
@@ -97,7 +102,8 @@ def _asks(
     goes on."""
     orders = {"": _ORDERS, "compensating": ("pause", "stop"), "stopping": ()}[closed]
     already = {"": {}, "compensating": _MAKES_GOOD, "stopping": _STOPPING}[closed]
-    is_so = "waits for a person's answer" + (" in one place and goes on elsewhere" if beside else "")
+    answer = marked("waits for a person's answer")
+    is_so = marked("waits for a person's answer in one place and goes on elsewhere") if beside else answer
     return Situation(
         shown=shown, is_so=is_so, way_out=_SHOW, done=(*orders, *choices, "acknowledge"),
         already={**already, **_GOES} if beside else already, perhaps=perhaps,
@@ -105,26 +111,28 @@ def _asks(
 
 
 def _ended(shown: str, way_out: str, *done: str, **already: str) -> Situation:
-    return Situation(shown=shown, is_so="has ended ({status})", way_out=way_out, done=done, already=already)
+    return Situation(shown=shown, is_so=marked("has ended ({status})"), way_out=way_out, done=done, already=already)
 
 
 SITUATIONS: Mapping[str, Situation] = {
-    "queued": _goes("queued", "has not begun"),
-    "calling": _goes("running, a call is out", "waits for the answer to step {step}"),
-    "between": _goes("running, between two calls", "is on its way"),
-    "waiting": _goes("waits for a time", "waits for a time (step {step})"),
-    "retrying": _goes("waits to try again", "tries step {step} again by itself"),
-    "event": _goes("waits for an event", "waits for {waits} (step {step})"),
-    "approval": _goes("waits for an approval", "waits for {waits} (step {step})"),
+    "queued": _goes("queued", marked("has not begun")),
+    "calling": _goes("running, a call is out", marked("waits for the answer to step {step}")),
+    "between": _goes("running, between two calls", marked("is on its way")),
+    "waiting": _goes("waits for a time", marked("waits for a time (step {step})")),
+    "retrying": _goes("waits to try again", marked("tries step {step} again by itself")),
+    "event": _goes("waits for an event", marked("waits for {waits} (step {step})")),
+    "approval": _goes("waits for an approval", marked("waits for {waits} (step {step})")),
     "held": _goes("held: another run has its record", "{waits}", _FOR_WHOM),
     "locked": _goes("held: another run works on a record that it needs", "{waits}", _FOR_WHOM),
-    "item_undoing": _goes("makes an item good that failed alone", "is making good item {item}, which failed alone"),
+    "item_undoing": _goes(
+        "makes an item good that failed alone", marked("is making good item {item}, which failed alone")
+    ),
     "paused": Situation(
-        shown="paused", is_so="is paused", way_out=_RESUME, already=_PAUSED,
+        shown="paused", is_so=marked("is paused"), way_out=_RESUME, already=_PAUSED,
         done=("resume", "stop", "stop_compensate", "compensate"),
     ),
     "paused_undoing": Situation(
-        shown="paused while compensating", is_so="is paused", way_out=_RESUME, done=("resume", "stop"),
+        shown="paused while compensating", is_so=marked("is paused"), way_out=_RESUME, done=("resume", "stop"),
         already={**_PAUSED, **_MAKES_GOOD},
     ),
     "failure": _asks("asks: a step failed", FAILURE_CHOICES),
@@ -139,14 +147,20 @@ SITUATIONS: Mapping[str, Situation] = {
         "asks in one place, goes on elsewhere", perhaps=(*_UNDO, "skip", "close", "take_over"), beside=True
     ),
     "erased": Situation(
-        shown="asks: its personal data was erased", is_so="cannot go on: its personal data was erased",
-        way_out="take it over (`amends runs take-over {run}`)", done=("take_over", "acknowledge"),
+        shown="asks: its personal data was erased", is_so=marked("cannot go on: its personal data was erased"),
+        way_out=marked("take it over (`amends runs take-over {run}`)"), done=("take_over", "acknowledge"),
     ),
-    "undoing": _makes_good("compensating, a call is out", "is making good what it has done"),
-    "undo_retrying": _makes_good("compensating, waits to try again", "tries to make step {step} good again by itself"),
-    "undo_approval": _makes_good("compensating, waits for an approval", "waits for {waits} to make step {step} good"),
-    "undoing_items": _makes_good("compensating the ended items of a list", "is making good the items of a list"),
-    "cleaning": _makes_good("a clean-up run", "is making good what run {continues} left"),
+    "undoing": _makes_good("compensating, a call is out", marked("is making good what it has done")),
+    "undo_retrying": _makes_good(
+        "compensating, waits to try again", marked("tries to make step {step} good again by itself")
+    ),
+    "undo_approval": _makes_good(
+        "compensating, waits for an approval", marked("waits for {waits} to make step {step} good")
+    ),
+    "undoing_items": _makes_good(
+        "compensating the ended items of a list", marked("is making good the items of a list")
+    ),
+    "cleaning": _makes_good("a clean-up run", marked("is making good what run {continues} left")),
     "doubt_undoing": _asks(
         "asks while compensating: did it happen?", ("happened", "did_not", "go_on", "take_over"),
         closed="compensating", perhaps=_AGAIN,
@@ -161,7 +175,7 @@ SITUATIONS: Mapping[str, Situation] = {
     ),
     "then_run": _asks("asks: what is to follow cannot be started", NEXT_CHOICES, closed="compensating"),
     "stopping": Situation(
-        shown="being stopped, a call is out", is_so="is being stopped", way_out=_SHOW,
+        shown="being stopped, a call is out", is_so=marked("is being stopped"), way_out=_SHOW,
         already=_STOPPING,
     ),
     "doubt_stopping": _asks(
@@ -173,17 +187,20 @@ SITUATIONS: Mapping[str, Situation] = {
     "drafted": _ended("drafted", _ANEW, "rerun"),
     "failed": _ended("failed: nothing was done", _ANEW, "rerun"),
     "compensated": _ended(
-        "compensated", _ANEW, "rerun", compensate="was compensated already", stop_compensate="was compensated already"
+        "compensated", _ANEW, "rerun", compensate=marked("was compensated already"),
+        stop_compensate=marked("was compensated already"),
     ),
     "stopped": _ended(
         "stopped, something stands",
-        "make good what stands (`amends runs compensate {run}`), or take it over (`amends runs take-over {run}`)",
-        "compensate", "take_over", stop="was stopped already",
+        marked(
+            "make good what stands (`amends runs compensate {run}`), or take it over (`amends runs take-over {run}`)"
+        ),
+        "compensate", "take_over", stop=marked("was stopped already"),
     ),
-    "stopped_bare": _ended("stopped, nothing stands", _ANEW, "rerun", stop="was stopped already"),
-    "closed": _ended("closed by a person, something stands", _OTHER_KEY, close="was closed already"),
-    "closed_bare": _ended("closed by a person, nothing stands", _ANEW, "rerun", close="was closed already"),
-    "taken_over": _ended("taken over by hand", _OTHER_KEY, take_over="was taken over already"),
+    "stopped_bare": _ended("stopped, nothing stands", _ANEW, "rerun", stop=marked("was stopped already")),
+    "closed": _ended("closed by a person, something stands", _OTHER_KEY, close=marked("was closed already")),
+    "closed_bare": _ended("closed by a person, nothing stands", _ANEW, "rerun", close=marked("was closed already")),
+    "taken_over": _ended("taken over by hand", _OTHER_KEY, take_over=marked("was taken over already")),
 }  # fmt: skip
 
 _BY_KIND: Mapping[str, str] = {
@@ -279,19 +296,18 @@ def _moves(state: State) -> bool:
 
 def sentence(state: State, action: str) -> tuple[Answer, str]:
     """What the table says of an action on this run, and in which words."""
-    situation = SITUATIONS[situation_of(state)]
+    situation, standing = SITUATIONS[situation_of(state)], standing_of(state)
     answer = situation.answer(action)
-    said = situation.already.get(action, "")
-    if answer != "already":
-        why = f", so {ACTIONS[action][1]}" if answer != "done" else ""
-        said = f"{{is_so}}{why}; {situation.way_out}"
-    standing = standing_of(state)
     words = {
-        "run": state.run, "step": standing.at_step, "status": standing.status,
-        "waits": standing.waiting_for, "item": failed_item(state),
-        "continues": state.continues,
+        "run": state.run, "step": standing.at_step, "status": _(standing.status),
+        "waits": retold(standing.waiting_for), "item": failed_item(state), "continues": state.continues,
     }  # fmt: skip
-    return answer, f"run {state.run} " + said.format(is_so=situation.is_so.format(**words), **words)
+    words |= {"is_so": _(situation.is_so, **words), "way_out": _(situation.way_out, **words)}
+    if answer == "already":
+        return answer, _("run {run} {so}", run=state.run, so=_(situation.already[action], **words))
+    if answer == "done":
+        return answer, _("run {run} {is_so}; {way_out}", **words)
+    return answer, _("run {run} {is_so}, so {why}; {way_out}", why=_(ACTIONS[action][1]), **words)
 
 
 HOLDS: Mapping[str, Mapping[str, Answer]] = {
@@ -310,7 +326,7 @@ def as_markdown() -> str:
     for situation in SITUATIONS.values():
         cells = " | ".join(signs[situation.answer(action)] for action in ACTIONS)
         lines.append(f"| {situation.shown} | {cells} |")
-    meanings = [f"- **{head}**: {what}." for head, (what, _) in zip(heads, ACTIONS.values(), strict=True)]
+    meanings = [f"- **{head}**: {what}." for head, (what, _why) in zip(heads, ACTIONS.values(), strict=True)]
     lines += ["", "| a record that is … | hold | release |", "|---|:-:|:-:|"]
     lines += [f"| {shown} | {' | '.join(signs[answer] for answer in row.values())} |" for shown, row in HOLDS.items()]
     return "\n".join([*lines, "", *meanings])

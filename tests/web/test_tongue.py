@@ -14,6 +14,9 @@ from babel.messages.frontend import parse_mapping_cfg
 from babel.messages.pofile import read_po, write_po
 
 from runner import tongue
+from runner.core.state import Failure, State
+from runner.people.table import ACTIONS
+from runner.people.table import sentence as answer
 from runner.recorded import RECORDED, retold
 from runner.telling import times
 from runner.tongue import CATALOGUES, LANGUAGES, _, chosen, several, speaking, spoken
@@ -197,3 +200,15 @@ def test_a_recorded_sentence_is_said_in_the_reader_s_language() -> None:
     with speaking("ja"):
         assert retold(said) == "照会できませんでした：shop.test との接続が、応答が完了する前に切れました"
         assert retold("Nobody has written this.") == "Nobody has written this."
+
+
+@pytest.mark.parametrize("language", ["ja", "zh-TW"])
+def test_why_an_order_is_refused_is_said_in_the_reader_s_language(language: str) -> None:
+    states = [
+        State(run="7"), State(run="7", is_paused=True), State(run="7", status="failed"), State(run="7", status="stopped"),
+        State(run="7", stop=Failure(kind="stop", step="", summary="", at=0)),
+    ]  # fmt: skip
+    with speaking(language):
+        told = {answer(state, action)[1] for state in states for action in ACTIONS}
+    english = [text for text in told if re.search(r"[A-Za-z]{2}", re.sub(r"`[^`]*`", "", text))]
+    assert (english, len(told) > 20) == ([], True)
