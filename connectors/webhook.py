@@ -67,7 +67,7 @@ class WebhookKind:
             if not settings.get(word):
                 raise SettingsError(f"{name}: scheme {scheme} needs {word}")
         _check_values(name, settings)
-        return _Webhook(name=name)
+        return _Webhook(name=name, settings=settings, tools=tools)
 
 
 def _check_values(name: str, settings: Mapping[str, Json]) -> None:
@@ -89,6 +89,8 @@ class _Webhook:
     """One sender of deliveries. It has no actions yet."""
 
     name: str
+    settings: Mapping[str, Json]
+    tools: Tools
 
     @property
     def actions(self) -> Mapping[str, Action]:
@@ -100,6 +102,11 @@ class _Webhook:
     async def send(self, action: str, request: Request, *, key: str, purpose: Purpose, limit: int) -> Outcome:
         """Never to be called: there is nothing to send."""
         raise NotPossible(f"{self.name} takes deliveries; it sends nothing")
+
+    def keys(self) -> tuple[str, ...]:
+        """The secret, and the one before it, as they are at this moment. Raises SecretMissing."""
+        named = [self.settings[word]["secret"] for word in ("secret", "old_secret") if word in self.settings]
+        return tuple(self.tools.secret(name) for name in named)
 
     async def close(self) -> None:
         """Nothing is open."""

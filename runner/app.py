@@ -17,8 +17,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from runner.clock import Clock
-from runner.contract import Json
+from runner.clock import SECOND, Clock
+from runner.contract import Connector, Json
 from runner.core import events as e
 from runner.core.state import State
 from runner.driver import Door, Driver
@@ -42,6 +42,7 @@ from runner.people.operations import ORDERS, Order, give
 from runner.people.post import Post
 from runner.people.pruning import Pruned, keep_of, prune, prune_by_itself
 from runner.people.quarantine import answer_quarantine
+from runner.people.restored import go_on_restored
 from runner.people.table import sentence
 from runner.people.versions import move
 from runner.reading import Reading, database_url
@@ -54,12 +55,14 @@ from runner.triggers.active import Active
 from runner.triggers.intake import Intake
 from runner.triggers.parts import Parts
 from runner.triggers.running import running
+from runner.triggers.webhook import Webhooks
 
 LOCK_PATIENCE = 10.0
 """Seconds that a command waits for a process that holds the engine and does not answer."""
 LONGEST_CALL = 60.0
 """Seconds that a command which is done waits for the calls of other runs: cut off they would be unknown."""
-AFTER_RESTORE = "The database was put back from a copy: what this run did since is not in its log."
+LOOK = SECOND
+"""ms for which settings count as fresh for what comes from outside."""
 SWITCH_INTERVAL = 0.002
 """Seconds after which a busy event loop hands the interpreter to the log's writer, instead of the usual 5 ms."""
 
@@ -120,30 +123,8 @@ class Amends(Reading):
         return await ask(holder.socket, {"order": "limits", "run": run})
 
     async def go_on_restored(self, by: str) -> list[str]:
-        """A person's word that a database put back from a copy may be used.
-
-        Every open run is paused first, so that each is looked at before it goes on. Answers their ids.
-        Raises EngineBusy, NotPossible.
-        """
-        lock = EngineLock(self.project.folder)
-        if not lock.acquire():
-            raise EngineBusy("another process drives this project; stop it first")
-        with contextlib.ExitStack() as opened:
-            opened.callback(lock.release)
-            url = database_url(self.folder, self.settings)
-            store = open_store(self.project.folder, clock=self.clock, writable=True, lock=lock, url=url)
-            opened.callback(store.close)
-            if not store.restored:
-                raise NotPossible(f"{store.path} was not put back from a copy, so there is nothing to confirm")
-            paused: list[str] = []
-            for run in store.open_runs():
-                state, _ = read_state(store, run)
-                if not state.is_paused:
-                    pause = e.RunPaused(at=max(self.clock.now(), state.at), by=by, reason=AFTER_RESTORE)
-                    await store.report(run, pause)
-                    paused.append(run)
-            await store.go_on_restored(by)
-            return paused
+        """As `restored.go_on_restored`: a database that was put back from a copy may be used."""
+        return await go_on_restored(self.folder, database_url(self.folder, self.settings), self.clock, by)
 
     async def serve(self, on_ready: Callable[[], None], on_turn: Observer, door: Door) -> None:
         """Drives the project's runs, with a door open, until SIGTERM or SIGINT. Raises EngineBusy if another does.
@@ -185,6 +166,7 @@ class OwnDriver:
         self._turns: dict[str, list[Callable[[], None]]] = {}
         self._holding = asyncio.Lock()
         self._stamp: dict[Path, tuple[int, int]] = {}
+        self._looked_at = -LOOK
 
     @contextlib.asynccontextmanager
     async def running(self, *, settles: bool = True) -> AsyncIterator[None]:
@@ -225,6 +207,7 @@ class OwnDriver:
             await self.engine.start()
             await opened.enter_async_context(self.notifier.running())
             self.triggers = self._triggers()
+            self.hooks = Webhooks(self.triggers)
             by_itself = prune_by_itself(self.store, self._project.again, self._clock)
             opened.callback(asyncio.create_task(by_itself).cancel)
             listener = Listener(self._serve, for_watchers=frozenset({"follow"}))
@@ -244,8 +227,15 @@ class OwnDriver:
         intake = Intake(self.store, self._clock, self.engine.begin, lambda: self._forced_mode)
         return Parts(
             active=active, intake=intake, store=self.store, engine=self.engine, clock=self._clock,
-            connect=outside.present, on_event=[],
+            connect=self._connect_now, on_event=[],
         )  # fmt: skip
+
+    def _connect_now(self, connection: str) -> Connector:
+        """As the project has it now, or had it a moment ago: what comes from outside must not make us read files."""
+        if self._clock.monotonic() - self._looked_at >= LOOK:
+            self._look_again()
+            self._looked_at = self._clock.monotonic()
+        return self._outside.present(connection)
 
     @property
     def _forced_mode(self) -> str:

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from runner.errors import (
     AmendsError,
@@ -28,6 +28,8 @@ from runner.web.guard import Caller, Refused, SignInFirst, greet
 from runner.web.render import go, page
 
 API = "/api/"
+HOOKS = "/hooks/"
+"""Whoever calls below it is a program, and nobody we know."""
 STATUS: tuple[tuple[type[AmendsError], int], ...] = (
     (NotFound, 404), (InputsInvalid, 422), (InvalidFlow, 422), (NotPossible, 409), (RunKeyConflict, 409),
     (EngineBusy, 503), (StoreUnwritable, 503),
@@ -66,7 +68,9 @@ async def _of_http(request: Request, error: Exception) -> Response:
     greet(request)
     status = error.status_code if isinstance(error, HTTPException) else 500
     said = {404: _("There is no such page."), 405: _("This page does not take that.")}
-    return _told(request, status, said.get(status, _("This page cannot be shown.")))
+    answer = _told(request, status, said.get(status, _("This page cannot be shown.")))
+    answer.headers.update((error.headers if isinstance(error, HTTPException) else None) or {})
+    return answer
 
 
 async def _misread(request: Request, error: Exception) -> Response:
@@ -83,6 +87,9 @@ async def _defect(request: Request, error: Exception) -> Response:
 
 
 def _told(request: Request, status: int, text: str, **more: object) -> Response:
-    if request.url.path.startswith(API):
+    path = request.url.path
+    if path.startswith(API):
         return JSONResponse({"error": text, **more}, status)
+    if path.startswith(HOOKS):
+        return PlainTextResponse("This does not work here.\n", status)
     return page(request, Caller(), "refused", code=status, title=_("This does not work"), text=text)
