@@ -98,7 +98,11 @@ class ApproveModel(_StepModel, title="approve", spoken="an approve step"):
     may_leave_out: Sentence = optional("The list of which items may be unticked.", "steps.overdue.rows")
     if_no: Literal["compensate", "end", "continue"] = optional("What a no means.", "compensate")
     good_for: DurationText = optional("How long a yes holds.", "24 hours")
-    proof: Literal["code", "sign_in"] = optional("How the person proves who it is.", "code")
+    proof: Literal["code", "sign_in"] = optional(
+        "How the person proves who it is. Default: code; where amends.yaml has sign_in, sign_in for money, permissions "
+        "and deletion.",
+        "code",
+    )
 
 
 class UntilModel(Model, title="until", spoken="wait"):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-from runner.contract import Json, canonical
+from runner.contract import Action, Json, canonical
 from runner.core import events as e
 from runner.core.consents import UNDO
 from runner.core.state import State
@@ -21,6 +22,10 @@ from runner.people.told import TELLING, Staff, messages_of
 from runner.store.messages import Message
 
 MANAGER = "manager_of:starter"
+WEIGHTY = frozenset(
+    "access admin delete destroy erase grant permission privilege purge remove revoke role wipe".split()
+)
+"""Words of an action's name or of a field's that speak of permissions or deletion."""
 
 
 class ProjectDesk:
@@ -45,13 +50,14 @@ class ProjectDesk:
         )
 
     def demands_sign_in(self, bundle: Bundle, state: State, approval: str) -> bool:
-        """See `engine.driven.Desk`. Without a word of the flow: where there is a provider, for amounts of money."""
+        """See `engine.driven.Desk`. Without a word of the flow: where there is a provider, for money, permissions and
+        deletion."""
         step = None if approval.endswith(UNDO) else bundle.step(approval)
         word = step.approval.proof if step is not None and step.approval is not None else ""
         if word or self._project().settings.sign_in is None:
             return word == "sign_in"
         covers = state.gates[approval].covers.values()
-        return any(_has_money(each.input) or _takes_money(bundle.actions[each.action].input) for each in covers)
+        return any(is_weighty(bundle.actions[each.action], each.input) for each in covers)
 
     def leads_to(self, bundle: Bundle, connection: str) -> str:
         """See `engine.driven.Desk`."""
@@ -89,15 +95,28 @@ class ProjectDesk:
                     yield from people.resolve(f"person:{away.instead}")
 
 
+def is_weighty(action: Action, given: Mapping[str, Json]) -> bool:
+    """Whether it is about money, permissions or deletion, as far as names and values tell."""
+    if _has_money(given) or any("money" in str(kind) for kind in action.input.values()):
+        return True
+    said = " ".join((action.name, *_names(given), str(given.get("method", ""))))
+    words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", said)}
+    return not WEIGHTY.isdisjoint(words | {word.removesuffix("s") for word in words})
+
+
+def _names(value: Json) -> Iterator[str]:
+    """The names of all fields, at any depth."""
+    if isinstance(value, Mapping):
+        yield from value
+    for inner in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
+        yield from _names(inner)
+
+
 def _has_money(value: Json) -> bool:
     if is_money(value):
         return True
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     return any(map(_has_money, inner))
-
-
-def _takes_money(fields: Mapping[str, Json]) -> bool:
-    return any("money" in str(kind) for kind in fields.values())
 
 
 def _typed_addresses(bundle: Bundle, state: State) -> frozenset[str]:

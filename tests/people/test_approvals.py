@@ -13,11 +13,13 @@ import pytest
 
 from runner.app import Amends
 from runner.clock import DAY, HOUR, MachineClock
+from runner.contract import Action, Json
 from runner.core import events as e
 from runner.core.state import Gate
 from runner.engine.past import read_state
 from runner.errors import AlreadySo, NotPossible
 from runner.people.approvals import Decision, decide
+from runner.people.desk import is_weighty
 from runner.store.facts import RunView
 from runner.store.lock import EngineLock
 from runner.store.sql import open_store
@@ -441,3 +443,26 @@ async def test_a_draft_asks_the_starter_alone_and_sends_nothing(tmp_path: Path) 
             assert gate_at(engine, run).asked == (TOM,)
             assert (await says(engine, run, by=TOM)).status == "drafted"
             assert ground.effects() == []
+
+
+@pytest.mark.parametrize(
+    ("action", "given", "is_so"),
+    [
+        ("update_contact", {"id": "7", "name": "Ben"}, False),
+        ("send", {"to": "ben@client.test", "text": "delete the role of admin"}, False),
+        ("pay", {"amount": {"value": 12000, "currency": "JPY"}}, True),
+        ("pay", {"lines": [{"sum": {"value": 12000, "currency": "JPY"}}]}, True),
+        ("delete_contact", {"id": "7"}, True),
+        ("removeMember", {"id": "7"}, True),
+        ("request", {"method": "DELETE", "url": "https://crm.test/7"}, True),
+        ("update_user", {"id": "7", "roles": ["editor"]}, True),
+        ("update_user", {"user": {"accessLevel": 3}}, True),
+        ("grant", {"to": "ben"}, True),
+    ],
+)
+def test_money_permissions_and_deletion_weigh_more(action: str, given: dict[str, Json], is_so: bool) -> None:
+    assert is_weighty(Action(name=action), given) is is_so
+
+
+def test_an_action_that_takes_money_weighs_more() -> None:
+    assert is_weighty(Action(name="pay", input={"sum": {"money": "JPY"}}), {"sum": None})
