@@ -127,10 +127,12 @@ def bounds_of(project: Project) -> dict[str, Bound]:
 
 
 def secret_names(project: Project) -> list[str]:
-    """Every secret that connections.yaml and people.yaml name, at any depth, so that none slips into a text before its
-    first use."""
+    """Every secret that the files of the project name, at any depth, so that none slips into a text before its first
+    use."""
     lines = [line.settings for line in project.connections.by_name.values()]
-    return [*_secrets_in(lines), *(person.chat for person in project.people.people.values() if person.chat)]
+    signing = project.settings.sign_in
+    chats = (person.chat for person in project.people.people.values() if person.chat)
+    return [*_secrets_in(lines), *chats, *([signing.secret] if signing is not None else ())]
 
 
 def _secrets_in(value: Json) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from runner.errors import Problem
 from runner.language.clauses import (
@@ -29,8 +30,15 @@ from runner.language.source import Source, read
 _URL = re.compile(r"^https?://[^\s/?#]+(/[^\s?#]*)?$")
 
 
+def _is_provider(text: str) -> bool:
+    """An address of https; of this computer, http will do."""
+    parts = urlsplit(text)
+    return bool(_URL.match(text)) and (parts.scheme == "https" or parts.hostname in ("127.0.0.1", "localhost", "::1"))
+
+
 SizeText = Annotated[str, checked(read_size, "{} is not a size; it is written 500 KB, 20 MB or 1 GB")]
 UrlText = Annotated[str, checked(_URL.match, "{} is not an address; it is written https://amends.acme.example")]
+ProviderText = Annotated[str, checked(_is_provider, "{} is no provider; it is written https://login.acme.example")]
 
 
 class TemporalModel(Model, title="temporal", spoken="engine"):
@@ -46,9 +54,12 @@ Engine = Annotated[Any, Forms(text=Literal["embedded"], map=TemporalModel)]
 class SignInModel(Model, title="sign_in", spoken="sign_in"):
     """People sign in at your own provider."""
 
-    oidc: UrlText = required("The provider.", "https://login.acme.example")
+    oidc: ProviderText = required("The provider: what it calls its issuer.", "https://login.acme.example")
     client: Sentence = required("The client's id there.", "amends")
     secret: SecretModel = required("The client's secret, by name.", {"secret": "OIDC_SECRET"})
+    claim: Sentence = optional(
+        "The claim that says who it is, by name or mail of people.yaml. Default: email, which must be verified.", "upn"
+    )
 
 
 class LimitsModel(Model, title="limits", spoken="limits"):
@@ -75,7 +86,8 @@ class AmendsModel(Model, title="Amends project", spoken="amends.yaml"):
     tell_by: Name = optional("The connection that mails approvals and hand-offs.", "mail")
     admin: Who = optional("Told when the project itself is in trouble.", "person:tom")
     sign_in: SignInModel = optional(
-        "Default: a code by mail.", {"oidc": "https://login.acme.example", "client": "amends"}
+        "Default: passwords, and codes by mail.",
+        {"oidc": "https://login.acme.example", "client": "amends", "secret": {"secret": "OIDC_SECRET"}},
     )
     keep: PlainDuration = optional("How long ended runs are kept. Default 400 days.", "400 days")
     limits: LimitsModel = optional("Bounds.", {"file": "20 MB", "runs_at_once": 50})
@@ -84,6 +96,17 @@ class AmendsModel(Model, title="Amends project", spoken="amends.yaml"):
 KEEP = Duration(amount=400, unit="day")
 
 _FORMS = by_tag(SecretModel, TemporalModel)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SignIn:
+    """The provider that people sign in at: its issuer, our client there, the name of the client's secret, and the claim
+    that says who it is (empty: the verified mail address)."""
+
+    oidc: str
+    client: str
+    secret: str
+    claim: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,7 +129,7 @@ class Settings:
     namespace: str = "default"
     tell_by: str = ""
     admin: str = ""
-    sign_in: tuple[str, str, str] | None = None
+    sign_in: SignIn | None = None
     keep: Duration = KEEP
     file_limit: int = 20_000_000
     runs_at_once: int = 50
@@ -145,7 +168,9 @@ def _settings(model: Any, default: Settings) -> Settings:
         public_url=(model.public_url or default.public_url).rstrip("/"),
         database=default.database if in_secret else database or default.database,
         database_secret=database.secret if in_secret else "",
-        sign_in=(sign_in.oidc, sign_in.client, sign_in.secret.secret) if sign_in is not None else None,
+        sign_in=None
+        if sign_in is None
+        else SignIn(oidc=sign_in.oidc, client=sign_in.client, secret=sign_in.secret.secret, claim=sign_in.claim or ""),
         keep=duration(model.keep) if model.keep else default.keep,
         file_limit=read_size(limits.file) if limits is not None and limits.file else default.file_limit,
         **given(model, "project", "zone", "language", "mode", "tell_by", "admin"),

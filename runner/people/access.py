@@ -19,7 +19,8 @@ from runner.language.people import ME, People
 from runner.store.access import Access, Kind
 
 LIVES: dict[Kind, int] = {
-    "link": 24 * HOUR, "session": 7 * DAY, "token": 365 * DAY, "password": 36_500 * DAY, "review": 30 * MINUTE,
+    "link": 24 * HOUR, "session": 7 * DAY, "visit": 7 * DAY, "token": 365 * DAY, "password": 36_500 * DAY,
+    "review": 30 * MINUTE,
 }  # fmt: skip
 """How long each opens a door, ms."""
 SHORTEST = 12

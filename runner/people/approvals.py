@@ -23,8 +23,8 @@ from runner.store.facts import AlreadyReported, Store
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decision:
     """What a person decides. `hash` and `round` are those of what they were shown, `proof` is how they proved who they
-    are (code, sign_in, token). `edits` maps the path of a covered step to its fields' new texts, `seen` is the digest
-    of how they will be sent (`Preview.seen`). `left_out` are the covered steps of items that are not to be done.
+    are (code, sign_in, link, token). `edits` maps the path of a covered step to its fields' new texts, `seen` is the
+    digest of how they will be sent (`Preview.seen`). `left_out` are the covered steps of items that are not to be done.
     """
 
     approval: str

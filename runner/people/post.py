@@ -36,7 +36,7 @@ class Post:
     ) -> None:
         self._project = project
         self._connect = connect
-        self._secret = secret
+        self.secret = secret
 
     def channels(self, person: Person) -> tuple[Channel, ...]:
         """How this person can be reached here and now."""
@@ -76,7 +76,7 @@ class Post:
     async def chat(self, person: Person, subject: str, text: str) -> Outcome:
         """A message to the address that the person's secret holds."""
         try:
-            address = self._secret(person.chat)
+            address = self.secret(person.chat)
         except SecretMissing as error:
             return Outcome(result="not_sent", reason="unavailable", summary=str(error))
         # Loaded by name: what knows every chat there is takes a second, and most projects have none.

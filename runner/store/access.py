@@ -14,8 +14,10 @@ from sqlalchemy import Connection, Row, delete, insert, select
 
 from runner.store.tables import access
 
-Kind = Literal["password", "link", "session", "token", "review"]
-"""`review`: a browser that has proved by a code for whom it opens one locator (its `name`)."""
+Kind = Literal["password", "link", "session", "visit", "token", "review"]
+"""`session` began with a password or at a provider, `visit` with a link that somebody was sent. `review`: a browser
+that has proved by a code for whom it opens one locator (its `name`).
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +38,7 @@ def admit(row: Access) -> Callable[[Connection], None]:
     def write(connection: Connection) -> None:
         connection.execute(delete(access).where(access.c.until <= row.at))
         if row.kind == "password":
-            replaced = access.c.kind.in_(("password", "session"))
+            replaced = access.c.kind.in_(("password", "session", "visit"))
             connection.execute(delete(access).where(access.c.person == row.person, replaced))
         connection.execute(insert(access).values(**asdict(row)))
 

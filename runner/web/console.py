@@ -68,6 +68,12 @@ class Console:
         return frozenset({*own, urlsplit(self.public_url).netloc.lower()})
 
     @property
+    def provider(self) -> str:
+        """What people call the provider that they sign in at; empty where there is none."""
+        words = self.project.settings.sign_in
+        return urlsplit(words.oidc).netloc if words is not None else ""
+
+    @property
     def store(self) -> SqlStore:
         """The log."""
         return self.driver.store

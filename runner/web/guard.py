@@ -43,7 +43,8 @@ class SignInFirst(AmendsError):
 class Caller:
     """Who asks. `person` is empty for nobody; `role` is what people.yaml gives them now, empty for none.
 
-    `csrf` is the token that forms of this caller carry, `digest` the session's name in the database.
+    `csrf` is the token that forms of this caller carry, `digest` the session's name in the database. `has_signed_in`:
+    by a password or at the provider; whoever came by a link has not.
     """
 
     person: str = ""
@@ -51,6 +52,7 @@ class Caller:
     role: str = ""
     csrf: str = ""
     digest: str = ""
+    has_signed_in: bool = False
 
     def is_one_of(self, *roles: str) -> bool:
         """The role is one of these, or admin."""
@@ -143,21 +145,22 @@ def greet(request: Request) -> None:
 
 def _by_cookie(console: Console, request: Request) -> Caller:
     session = request.cookies.get(SESSION, "")
-    caller = _caller(console, session, "session") if session else Caller()
+    caller = _caller(console, session, "session", "visit") if session else Caller()
     return caller if caller.person else Caller(csrf=csrf_of(request.cookies.get(DOOR, "")))
 
 
-def _caller(console: Console, secret: str, kind: str) -> Caller:
+def _caller(console: Console, secret: str, *kinds: str) -> Caller:
     found = console.store.ask(access.find(digest_of(secret), console.now))
-    if found is None or found.kind != kind:
+    if found is None or found.kind not in kinds:
         return Caller()
     people, admin = console.people, console.project.settings.admin
     role = role_of(people, admin, found.person)
     if role is None:
         return Caller()
     return Caller(
-        person=found.person, name=name_of(console, found.person), role=role, csrf=csrf_of(secret), digest=found.digest
-    )
+        person=found.person, name=name_of(console, found.person), role=role, csrf=csrf_of(secret), digest=found.digest,
+        has_signed_in=found.kind == "session",
+    )  # fmt: skip
 
 
 def name_of(console: Console, person: str) -> str:

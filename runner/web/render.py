@@ -34,7 +34,7 @@ def page(request: Request, caller: Caller, name: str, /, *, code: int = 200, **v
         csrf = csrf_of(door)
     text = _JINJA.get_template(f"{name}.html").render(
         caller=caller, csrf=csrf, at=console.prefix, language=spoken(), path=request.url.path,
-        project=console.project.settings.project, when=lambda at: point(at, console.zone),
+        project=console.project.settings.project, provider=console.provider, when=lambda at: point(at, console.zone),
         iso=lambda at: iso(at, console.zone), who=lambda person: who(console, person), capital=words.capital,
         plain=words.plain, alarm=console.alarm if caller.sees else "", **values,
     )  # fmt: skip

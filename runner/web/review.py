@@ -194,6 +194,7 @@ def _door(request: Request, caller: Caller, notice: Notice, *, text: str = "", c
         request, caller, "review_door", code=code, text=text, has_code=has_code, ended=_(BECAME.get(ended, "")),
         address=masked(person.mail) if person is not None else "", until=gate.due, locator=notice.locator,
         by_code=by_code and not _demands_sign_in(console, notice),
+        is_other=caller.person not in ("", notice.person),
     )  # fmt: skip
 
 
@@ -256,10 +257,10 @@ def _browser(request: Request, caller: Caller) -> str:
 
 
 def _proof(request: Request, caller: Caller, notice: Notice) -> str:
-    """How this browser has proved to be the person's: sign_in, code, or empty."""
+    """How this browser has proved to be the person's: sign_in, link, code, or empty where that is not enough."""
     console = console_of(request)
     if caller.person == notice.person:
-        return "sign_in"
+        return "sign_in" if caller.has_signed_in else "" if _demands_sign_in(console, notice) else "link"
     found = console.store.ask(access.find(digest_of(request.cookies.get(PROVED, "")), console.now))
     fits = found is not None and (found.kind, found.person, found.name) == ("review", notice.person, notice.locator)
     is_known = notice.person.removeprefix("person:") in console.people.people

@@ -1,25 +1,37 @@
-"""Coming in and going out: a password, or a link that works once. Opening a link uses nothing up; pressing does.
+"""Coming in and going out: at the project's provider, by a password, or by a link that works once.
 
-The place of a provider (OIDC): a route here that ends in `_welcome`, as the two below do.
+Opening a link uses nothing up; pressing does. Whoever a provider names comes in as the person whom people.yaml knows by
+that address, or not at all.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from urllib.parse import quote, unquote
 
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from runner.clock import MINUTE, SECOND
+from runner.errors import SecretMissing
+from runner.language.settings import SignIn
 from runner.people.access import LIVES, digest_of, new_access, new_password, password_fits, role_of
+from runner.people.provider import TIME, Journey, NotProved, NotVerified, ProviderSilent, person_of, way_out, who_came
 from runner.store import access
+from runner.store.access import Kind
+from runner.telling import words as telling
 from runner.tongue import _
 from runner.web.console import Console, console_of
-from runner.web.guard import DOOR, SESSION, Anyone, Refused, SignedIn, form_of, name_of
+from runner.web.guard import DOOR, SESSION, Anyone, Caller, Refused, SignedIn, form_of, name_of
 from runner.web.render import drop_session, go, page, set_cookie
 
 ROUTES = APIRouter()
+JOURNEY = "amends_journey"
+BACK = "/sign-in/back"
+
+log = logging.getLogger("amends.web")
 
 
 @ROUTES.get("/sign-in")
@@ -34,9 +46,7 @@ async def sign_in(request: Request, caller: Anyone) -> Response:
     console, form = console_of(request), await form_of(request)
     name, onwards = form.get("name", "").strip(), form.get("next", "")
     person, tried, place = _person(console, name), f"name {name.lower()}", _address(request)
-    if left := max(console.tries.wait(tried, console.now), console.crowd.wait(place, console.now)):
-        minutes = -(-left // MINUTE)
-        raise Refused(429, _("That did not fit several times. Try again in {minutes} min.", minutes=minutes))
+    _hold_back(max(console.tries.wait(tried, console.now), console.crowd.wait(place, console.now)))
     kept = next((row for row in console.store.ask(access.listed(console.now, person)) if row.kind == "password"), None)
     fits = await asyncio.to_thread(password_fits, kept if person else None, form.get("password", ""))
     if not fits or _role(console, person) is None:
@@ -46,6 +56,83 @@ async def sign_in(request: Request, caller: Anyone) -> Response:
         return page(request, caller, "sign_in", code=403, next=onwards, text=text)
     console.tries.forget(tried)
     return await _welcome(request, person, onwards)
+
+
+@ROUTES.get("/sign-in/provider")
+async def leave(request: Request, caller: Anyone, next: str = "") -> Response:  # noqa: A002
+    """On to the provider. What belongs to this way stays with the browser."""
+    console = console_of(request)
+    words, journey = _provider(console), Journey.new()
+    try:
+        address = await way_out(words, journey, console.public_url.rstrip("/") + BACK)
+    except ProviderSilent as error:
+        return _stays_out(request, caller, next, error)
+    answer = RedirectResponse(address, 303)
+    kept = f"{journey.secret}.{quote(next[:1_000], safe='')}"
+    set_cookie(console, answer, JOURNEY, kept, TIME // SECOND, below="/sign-in")
+    return answer
+
+
+@ROUTES.get(BACK)
+async def come_back(request: Request, caller: Anyone) -> Response:
+    """Back from the provider, with a code that this browser alone can use."""
+    console = console_of(request)
+    words, place = _provider(console), _address(request)
+    _hold_back(console.crowd.wait(place, console.now))
+    secret, _dot, kept = request.cookies.get(JOURNEY, "").partition(".")
+    back, onwards = console.public_url.rstrip("/") + BACK, unquote(kept)
+    try:
+        if not secret:
+            raise NotProved("this browser has not left for the provider, or too long ago")
+        key = console.driver.post.secret(words.secret)
+        claims = await who_came(words, key, Journey.of(secret), back, request.query_params, console.now)
+        person, told = person_of(console.people, words, claims)
+    except (NotProved, ProviderSilent, SecretMissing) as error:
+        console.crowd.fail(place, console.now)
+        return _stays_out(request, caller, onwards, error)
+    if not person or _role(console, person) is None:
+        log.warning("%s signed in at %s, and people.yaml does not name them", told, console.provider)
+        return _stays_out(request, caller, onwards, None, told)
+    answer = await _welcome(request, person, onwards)
+    answer.delete_cookie(JOURNEY, path=f"{console.prefix}/sign-in")
+    return answer
+
+
+def _stays_out(request: Request, caller: Caller, onwards: str, error: Exception | None, told: str = "") -> Response:
+    """The sign-in page with why nobody came in by the provider; `told` is the name of somebody whom we do not know."""
+    console = console_of(request)
+    provider, code = console.provider, 403
+    if error is None:
+        text = _("{provider} knows you as {name}, and people.yaml names nobody so. Ask an admin to write you in.",
+                 provider=provider, name=telling.plain(told))  # fmt: skip
+    elif isinstance(error, NotVerified):
+        text = _("{provider} has not verified your mail address. Have that done there, then begin again.",
+                 provider=provider)  # fmt: skip
+    elif isinstance(error, NotProved):
+        text = _(
+            "What {provider} answers proves nothing here, so nobody was signed in. Begin again.", provider=provider
+        )
+    else:
+        code, text = 503, _("{provider} cannot be asked now. Try again in a minute.", provider=provider)
+    if error is not None:
+        log.warning("nobody was signed in by %s: %s", provider, error)
+    answer = page(request, caller, "sign_in", code=code, next=onwards, text=text)
+    answer.delete_cookie(JOURNEY, path=f"{console.prefix}/sign-in")
+    return answer
+
+
+def _provider(console: Console) -> SignIn:
+    found = console.project.settings.sign_in
+    if found is None:
+        raise Refused(404, _("There is no such page."))
+    return found
+
+
+def _hold_back(left: int) -> None:
+    """Raises Refused for somebody who has to wait so many ms."""
+    if left:
+        minutes = -(-left // MINUTE)
+        raise Refused(429, _("That did not fit several times. Try again in {minutes} min.", minutes=minutes))
 
 
 @ROUTES.get("/enter/{link}")
@@ -65,7 +152,7 @@ async def use_link(request: Request, caller: Anyone, link: str) -> Response:
     found = await console.store.write(access.take(digest_of(link), console.now))
     if found is None or _role(console, found.person) is None:
         raise Refused(404, _("This link was used already, or its time is over. Ask an admin for another one."))
-    return await _welcome(request, found.person, "/me" if found.name == "invite" else "")
+    return await _welcome(request, found.person, "/me" if found.name == "invite" else "", "visit")
 
 
 @ROUTES.post("/sign-out")
@@ -84,7 +171,7 @@ def own(request: Request, caller: SignedIn) -> Response:
     console = console_of(request)
     rows = console.store.ask(access.listed(console.now, caller.person))
     has_password = any(row.kind == "password" for row in rows)
-    shown = [row for row in rows if row.kind in ("session", "token")]
+    shown = [row for row in rows if row.kind in ("session", "visit", "token")]
     return page(request, caller, "me", rows=shown, has_password=has_password)
 
 
@@ -113,14 +200,14 @@ async def end_own(request: Request, caller: SignedIn) -> Response:
     return go(request, "/me")
 
 
-async def _welcome(request: Request, person: str, onwards: str) -> Response:
+async def _welcome(request: Request, person: str, onwards: str, kind: Kind = "session") -> Response:
     console = console_of(request)
     agent = request.headers.get("user-agent", "")[:80]
-    secret, row = new_access("session", person, now=console.now, name=agent)
+    secret, row = new_access(kind, person, now=console.now, name=agent)
     await console.driver.admit(row)
     is_path = onwards.startswith("/") and not onwards.startswith(("//", "/\\"))
     answer = go(request, onwards if is_path else "/")
-    set_cookie(console, answer, SESSION, secret, LIVES["session"] // SECOND)
+    set_cookie(console, answer, SESSION, secret, LIVES[kind] // SECOND)
     answer.delete_cookie(DOOR, path=console.prefix or "/")
     return answer
 

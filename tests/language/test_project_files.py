@@ -19,7 +19,7 @@ from runner.language.flow import Duration
 from runner.language.problems import render_all
 from runner.language.project import Project
 from runner.language.schema import as_text, schemas, write_schemas
-from runner.language.settings import Settings, load_settings
+from runner.language.settings import Settings, SignIn, load_settings
 from tests.language.ground import BILLING, CRM, HTTP, MAIL, TASKS, Kind, facts
 
 ROOT = Path(__file__).parents[2]
@@ -150,7 +150,7 @@ database: { secret: DATABASE_URL }
 engine: { temporal: "temporal:7233", namespace: ops }
 tell_by: mail
 admin: person:tom
-sign_in: { oidc: https://login.acme.example, client: amends, secret: { secret: OIDC_SECRET } }
+sign_in: { oidc: https://login.acme.example, client: amends, secret: { secret: OIDC_SECRET }, claim: upn }
 keep: 30 days
 limits: { file: 5 MB, runs_at_once: 7 }
 """
@@ -168,7 +168,7 @@ limits: { file: 5 MB, runs_at_once: 7 }
         namespace="ops",
         tell_by="mail",
         admin="person:tom",
-        sign_in=("https://login.acme.example", "amends", "OIDC_SECRET"),
+        sign_in=SignIn(oidc="https://login.acme.example", client="amends", secret="OIDC_SECRET", claim="upn"),
         keep=Duration(amount=30, unit="day"),
         file_limit=5_000_000,
         runs_at_once=7,

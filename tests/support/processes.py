@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from runner.demo.servers import end, first_line
 from tests.support.says import Say
@@ -74,12 +75,7 @@ class HttpProcess(ServiceProcess):
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """One request with a JSON body; the answer's JSON."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
-        try:
-            connection.request(method, path, None if body is None else json.dumps(body))
-            return json.loads(connection.getresponse().read())
-        finally:
-            connection.close()
+        return ask(self.port, method, path, body)
 
 
 class SmtpProcess(ServiceProcess):
@@ -102,3 +98,54 @@ class SmtpProcess(ServiceProcess):
         """The messages that were accepted, oldest first."""
         lines = self.ledger_file.read_text(encoding="utf-8").splitlines() if self.ledger_file.exists() else []
         return [json.loads(line) for line in lines]
+
+
+class OidcProcess(ServiceProcess):
+    """A provider of sign-ins, and whoever stands in front of it."""
+
+    def __init__(self) -> None:
+        super().__init__("oidc_provider")
+        self.origin = f"http://127.0.0.1:{self.ports[0]}"
+
+    def plant(self, **what: Any) -> None:
+        """From now on answers are changed like this, and only like this."""
+        self.ask("PUT", "/planted", what)
+
+    def asked(self) -> list[str]:
+        """The paths of every request so far."""
+        found: list[str] = self.ask("GET", "/asked")
+        return found
+
+    def know(self, sub: str, **claims: Any) -> None:
+        """Has the provider know somebody."""
+        self.ask("PUT", f"/users/{sub}", claims)
+
+    def sign_in(self, address: str, sub: str) -> str:
+        """What somebody does at the provider; where the browser is sent then."""
+        parts = urlsplit(address)
+        assert f"{parts.scheme}://{parts.netloc}" == self.origin
+        connection = http.client.HTTPConnection(parts.netloc, timeout=10)
+        try:
+            headers = {"content-type": "application/x-www-form-urlencoded"}
+            connection.request("POST", f"{parts.path}?{parts.query}", f"sub={sub}", headers)
+            answer = connection.getresponse()
+            assert answer.status == 302, answer.read()
+            return answer.headers["Location"]
+        finally:
+            connection.close()
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """One request with a JSON body; the answer's JSON."""
+        return ask(self.ports[0], method, path, body)
+
+
+def ask(port: int, method: str, path: str, body: Any = None) -> Any:
+    """One request with a JSON body to a service here; the answer's JSON, None for none."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        headers = {"content-type": "application/json"}
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        said = connection.getresponse().read()
+        return json.loads(said) if said else None
+    finally:
+        connection.close()

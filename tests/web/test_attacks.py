@@ -579,7 +579,7 @@ async def test_nothing_gets_through(name: str, tmp_path: Path) -> None:
         assert office.letters() == []
         assert office.gate(run) == before
         assert office.console.store.run(run).status == "waiting"
-        tom = await Browser(office.console).sign_in("person:tom")
+        tom = await Browser(office.console).sign_in_truly("person:tom")
         path = f"/review/{office.locator(run)}"
         fields = fields_of(await tom.get(path))
         assert (await tom.post(f"{path}/decide", {**fields, "answer": "no"})).status_code == 303

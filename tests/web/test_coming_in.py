@@ -46,7 +46,14 @@ async def test_only_these_routes_are_open_to_anyone(console: Console) -> None:
         )
     }
     review = {f"/review/{{locator}}{path}" for path in ("", "/code", "/open", "/decide")}
-    assert found == review | {"/sign-in", "/enter/{link}", "/health", "/static/{version}/{name}"}
+    assert found == review | {
+        "/sign-in",
+        "/sign-in/provider",
+        "/sign-in/back",
+        "/enter/{link}",
+        "/health",
+        "/static/{version}/{name}",
+    }
 
 
 # --- links and passwords -----------------------------------------------------------------------------------------------

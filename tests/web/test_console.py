@@ -296,7 +296,7 @@ async def test_an_admin_invites_and_ends(console: Console) -> None:
 
 
 def listed(read: object, console: Console) -> list[tuple[str, str]]:
-    rows = read.execute(text("SELECT person, digest FROM access WHERE kind = 'session'"))  # type: ignore[attr-defined]
+    rows = read.execute(text("SELECT person, digest FROM access WHERE kind = 'visit'"))  # type: ignore[attr-defined]
     return [(row.person, row.digest) for row in rows]
 
 
