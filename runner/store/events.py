@@ -11,6 +11,7 @@ from sqlalchemy import Connection, delete, literal, select, tuple_, update
 
 from runner.contract import Json, canonical
 from runner.core.events import EventKept, EventReceived
+from runner.errors import RunKeyConflict
 from runner.store.batch import KEPT_FOR, Batch, match_digest
 from runner.store.log import encode
 from runner.store.tables import awaited, kept_events
@@ -24,7 +25,7 @@ _WAITERS = select(awaited)
 
 @dataclass(frozen=True, kw_only=True)
 class KeepWork(Work[bool]):
-    """An event from outside. False where it had come before."""
+    """An event from outside. False where it had come before, an error where other data came under its id."""
 
     reads_first = True
     event_id: str
@@ -32,12 +33,14 @@ class KeepWork(Work[bool]):
     source: str
     data: Mapping[str, Json]
 
-    def plan(self, batch: Batch) -> bool:
+    def plan(self, batch: Batch) -> bool | RunKeyConflict:
         _forget_old(batch)
-        known = select(kept_events.c.event_id).where(kept_events.c.event_id == self.event_id)
-        if batch.connection.execute(known).first() is not None:
-            return False
         text = canonical(dict(self.data)).decode()
+        known = select(kept_events.c.event, kept_events.c.data).where(kept_events.c.event_id == self.event_id)
+        for before in batch.connection.execute(known):
+            if (before.event, before.data) != (self.event, text):
+                return RunKeyConflict(f"the event {self.event_id} came before as another one; give it an id of its own")
+            return False
         row = (self.event_id, self.event, self.source, text, batch.now, batch.now + KEPT_FOR, "")
         batch.others.append((batch.words.kept_events, row))
         kept = EventKept(at=batch.now, name=self.event, by=self.source, data={"id": self.event_id})

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Body, Header, Path, Query
 from fastapi.openapi.utils import get_openapi
-from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from runner import __version__
@@ -19,64 +19,44 @@ from runner.clock import iso
 from runner.contract import Json
 from runner.core.events import ApprovalRequested
 from runner.engine.starting import Wish
-from runner.errors import NotPossible
+from runner.errors import InputsInvalid, NotPossible
 from runner.people.approvals import Decision, gate_of
-from runner.people.operations import ORDERS, Order
+from runner.people.operations import Order
 from runner.people.rerun import wish_anew
 from runner.store import notices
 from runner.store.facts import HandOffView, RunFilter, RunView
 from runner.telling.questions import completed
 from runner.telling.story import Story, further, status_line
 from runner.telling.words import plain
+from runner.web import shapes
 from runner.web.console import Console, console_of
 from runner.web.guard import ApiApproves, ApiOperates, ApiSees, ApiStarts, Caller
 from runner.web.lists import effects
 from runner.web.runs import refuse_unfit
+from runner.web.shapes import (
+    Decided,
+    Deciding,
+    Gate,
+    Given,
+    HandOffRow,
+    Kept,
+    RunRow,
+    Seen,
+    Start,
+    StartedRow,
+    answer,
+    refusals,
+)
 
 ROUTES = APIRouter(prefix="/api/v1")
 MOST = 500
+EVENT = r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$"
+"""How an event is called: `payment.received`."""
 
 
-class Start(BaseModel):
-    """A run to start. `key` names the business event: the same again joins the same run."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    flow: str
-    inputs: dict[str, Any] = Field(default_factory=dict)
-    key: str = ""
-    draft: bool = False
-
-
-class Given(BaseModel):
-    """An order, or the answer to a hand-off. `output` are the fields of an answer `happened`."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    action: str = Field(description=", ".join((*ORDERS, "rerun")))
-    handoff: str = ""
-    reason: str = Field("", max_length=1000)
-    reference: str = Field("", max_length=1000)
-    external_id: str = Field("", max_length=1000)
-    output: dict[str, Any] = Field(default_factory=dict)
-
-
-class Deciding(BaseModel):
-    """A decision. `round` and `hash` are those of what was shown; `edits` are path -> field -> text, and `seen` then
-    comes from `look`, which decides nothing. `left_out` are paths of steps, whole items where the flow says so.
-    """
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    approval: str
-    round: int
-    hash: str
-    answer: Literal["yes", "no"]
-    comment: str = Field("", max_length=1000)
-    edits: dict[str, dict[str, str]] = Field(default_factory=dict)
-    seen: str = ""
-    left_out: list[str] = Field(default_factory=list)
-    look: bool = False
+Key = Annotated[
+    str, Header(alias="Idempotency-Key", max_length=200, description="The same again is answered as the first time.")
+]
 
 
 @ROUTES.get("/openapi.json", include_in_schema=False)
@@ -86,38 +66,42 @@ def openapi(_caller: ApiSees) -> Mapping[str, Any]:
     return get_openapi(title="Amends", version=__version__, description=text, routes=ROUTES.routes)
 
 
-@ROUTES.get("/runs")
+@ROUTES.get("/runs", responses={**answer(list[RunRow]), **refusals(404, 422)})
 def list_runs(
     request: Request, _caller: ApiSees, flow: str = "", status: str = "", record: str = "", before: str = "",
-    limit: int = 50,
+    limit: Annotated[int, Query(ge=1, le=MOST)] = 50,
 ) -> Sequence[Mapping[str, Json]]:  # fmt: skip
     """Runs, newest first; `before` is the run to page on from."""
     console = console_of(request)
     wanted = RunFilter(
         flow=flow, status=tuple(filter(None, status.split(","))), record=record, before=before,
-        limit=min(max(limit, 1), MOST),
+        limit=limit,
     )  # fmt: skip
     return [run_json(console, view) for view in console.store.runs(wanted)]
 
 
-@ROUTES.post("/runs", status_code=201)
-async def start_run(request: Request, caller: ApiStarts, wanted: Start) -> Mapping[str, Json]:
-    """Starts a run, or joins the one that has the key."""
+@ROUTES.post("/runs", status_code=201, responses={**answer(StartedRow, 201), **refusals(404, 409, 422, 503)})
+async def start_run(request: Request, caller: ApiStarts, wanted: Start, key: Key = "") -> Mapping[str, Json]:
+    """Starts a run, or joins the one that has the key of the business event or of the request."""
     console = console_of(request)
-    mode = "draft" if wanted.draft else ""
-    wish = Wish(given=wanted.inputs, key=wanted.key, starter=caller.person, source="manual", mode=mode)
+    if key and wanted.key:
+        raise InputsInvalid({"key": "a request names its event by key or by Idempotency-Key, not by both"})
+    wish = Wish(
+        given=wanted.inputs, key=key or wanted.key, starter=caller.person, mode="draft" if wanted.draft else "",
+        source=f"api {caller.person}" if key else "manual",
+    )  # fmt: skip
     started = await console.driver.start(wanted.flow, wish)
     return {**run_json(console, console.store.run(started.run)), "joined": started.joined}
 
 
-@ROUTES.get("/runs/{run}")
+@ROUTES.get("/runs/{run}", responses={**answer(shapes.Story), **refusals(404)})
 def show_run(request: Request, _caller: ApiSees, run: str) -> Mapping[str, Json]:
     """One run: what happened, what was done outside, what it asks, what can be done."""
     console = console_of(request)
     return story_json(console, console.story(run))
 
 
-@ROUTES.post("/runs/{run}/orders")
+@ROUTES.post("/runs/{run}/orders", responses={**answer(RunRow), **refusals(404, 409, 422, 503)})
 async def order(request: Request, caller: ApiOperates, run: str, given: Given) -> Mapping[str, Json]:
     """Gives an order, or answers a hand-off."""
     console = console_of(request)
@@ -132,14 +116,25 @@ async def order(request: Request, caller: ApiOperates, run: str, given: Given) -
     return run_json(console, await console.act(story.view.run, what))
 
 
-@ROUTES.get("/handoffs")
+@ROUTES.post("/events/{name}", status_code=202, responses={**answer(Kept, 202), **refusals(409, 422, 503)})
+async def send_event(
+    request: Request, caller: ApiStarts, name: Annotated[str, Path(pattern=EVENT, max_length=200)],
+    data: Annotated[dict[str, Any], Body()], key: Key = "",
+) -> Mapping[str, Json]:  # fmt: skip
+    """Sends an event to whatever waits for it or starts by it. The key is its id: the same again is kept once."""
+    event_id = key or secrets.token_hex(12)
+    is_new = await console_of(request).driver.send_event(event_id, name, data, caller.person)
+    return {"id": event_id, "is_new": is_new}
+
+
+@ROUTES.get("/handoffs", responses={**answer(list[HandOffRow]), **refusals()})
 def list_handoffs(request: Request, _caller: ApiSees) -> Sequence[Mapping[str, Json]]:
     """Open hand-offs, oldest first."""
     console = console_of(request)
     return [handoff_json(console, each) for each in console.store.handoffs()]
 
 
-@ROUTES.get("/approvals")
+@ROUTES.get("/approvals", responses={**answer(list[Gate]), **refusals()})
 def list_approvals(request: Request, caller: ApiSees) -> Sequence[Mapping[str, Json]]:
     """What waits for an approval, oldest first; what is asked of the caller whole, else without personal data."""
     console = console_of(request)
@@ -148,7 +143,7 @@ def list_approvals(request: Request, caller: ApiSees) -> Sequence[Mapping[str, J
     return sorted(filter(None, found), key=lambda one: str(one["due"]))
 
 
-@ROUTES.get("/approvals/{run}")
+@ROUTES.get("/approvals/{run}", responses={**answer(list[Gate]), **refusals(404)})
 def show_approvals(request: Request, caller: ApiSees, run: str) -> Sequence[Mapping[str, Json]]:
     """What one run asks."""
     console = console_of(request)
@@ -156,7 +151,7 @@ def show_approvals(request: Request, caller: ApiSees, run: str) -> Sequence[Mapp
     return [one for about in gates if (one := approval_json(console, caller, run, about)) is not None]
 
 
-@ROUTES.post("/approvals/{run}")
+@ROUTES.post("/approvals/{run}", responses={**answer(Decided | Seen), **refusals(404, 409, 422, 503)})
 async def decide(request: Request, caller: ApiApproves, run: str, given: Deciding) -> Mapping[str, Json]:
     """Decides, as the person whose token it is; with `look` shows what the edits would send."""
     console = console_of(request)

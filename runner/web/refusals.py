@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Match
 
 from runner.errors import (
     AmendsError,
@@ -70,7 +71,15 @@ async def _of_http(request: Request, error: Exception) -> Response:
     said = {404: _("There is no such page."), 405: _("This page does not take that.")}
     answer = _told(request, status, said.get(status, _("This page cannot be shown.")))
     answer.headers.update((error.headers if isinstance(error, HTTPException) else None) or {})
+    if status == 405:
+        answer.headers["Allow"] = ", ".join(sorted(_methods_of(request)))
     return answer
+
+
+def _methods_of(request: Request) -> set[str]:
+    """What the routes of this path take, whichever of them was asked."""
+    fits = (route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE)
+    return {method for route in fits for method in getattr(route, "methods", None) or ()}
 
 
 async def _misread(request: Request, error: Exception) -> Response:

@@ -344,7 +344,7 @@ async def test_programs_start_look_and_order(console: Console) -> None:
     client = Browser(console).client
     client.headers["authorization"] = f"Bearer {secret}"
     paths = (await client.get("/api/v1/openapi.json")).json()["paths"]
-    known = ("runs", "runs/{run}", "runs/{run}/orders", "handoffs", "approvals", "approvals/{run}")
+    known = ("runs", "runs/{run}", "runs/{run}/orders", "events/{name}", "handoffs", "approvals", "approvals/{run}")
     assert set(paths) == {f"/api/v1/{path}" for path in known}
     made = await client.post("/api/v1/runs", json={"flow": "asking", "inputs": {"number": "7"}, "key": "a"})
     assert (made.status_code, made.json()["joined"], made.json()["starter"]) == (201, False, "person:olga")
