@@ -24,7 +24,7 @@ from runner.core.state import State
 from runner.driver import Door, Driver
 from runner.engine.embedded import Embedded, Observer
 from runner.engine.handover import Listener, Tell, ask
-from runner.engine.past import Known, read_on, read_state
+from runner.engine.past import Known, read_on
 from runner.engine.starting import Wish, start_run
 from runner.errors import EngineBusy, NotPossible, StoreError
 from runner.far import PATIENCE, FarDriver

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.cli.terminal import Running, amends
 from tests.web.ground import make_project
@@ -27,6 +28,7 @@ def token_of(person: str, folder: Path) -> dict[str, str]:
     return {"Authorization": f"Bearer {amends('people', 'token', person, folder=folder).out.strip()}"}
 
 
+@pytest.mark.timeout(150)
 def test_what_is_described_is_what_is_done(tmp_path: Path) -> None:
     folder = make_project(tmp_path / "shop")
     (tmp_path / "schemathesis.toml").write_text(SETTINGS)
@@ -39,7 +41,7 @@ def test_what_is_described_is_what_is_done(tmp_path: Path) -> None:
             [
                 sys.executable, "-P", "-m", "schemathesis.cli", "--config-file", "schemathesis.toml", "run",
                 f"{address}/api/v1/openapi.json", "-H", f"Authorization: {header['Authorization']}", "--checks", "all",
-                "--max-examples", "8", "--seed", "7", "--no-color", "--generation-database", "none",
+                "--max-examples", "5", "--seed", "7", "--no-color", "--generation-database", "none",
             ],
             cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT, check=False,
         )  # fmt: skip
