@@ -19,12 +19,14 @@ from pydantic import (
     GetCoreSchemaHandler,
     PydanticUndefinedAnnotation,
     Tag,
+    model_validator,
 )
 from pydantic_core import CoreSchema
 
 from runner.language.flow import PLAIN_UNITS, Duration, Unit
 
 _DURATION = re.compile(r"^([0-9]{1,9}) ?(ms|s|sec|second|min|minute|h|hour|day|week|business day|business hour)s?$")
+_ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?")
 _UNITS: dict[str, Unit] = {
     **{unit: unit for unit in PLAIN_UNITS},
     "sec": "s",
@@ -53,6 +55,12 @@ def _checked_duration(text: str) -> str:
 def _checked_plain(text: str) -> str:
     if duration(text).unit in ("business_day", "business_hour"):
         raise ValueError(f'"{text}" needs a calendar; here a duration is in s, min, hours, days or weeks')
+    return text
+
+
+def _checked_origin(text: str) -> str:
+    if _ORIGIN.fullmatch(text) is None:
+        raise ValueError(f'"{text}" is not a site; write it without a path, as https://www.example.test')
     return text
 
 
@@ -124,6 +132,7 @@ class Forms:
         union: Any = Union[tuple(Annotated[form, Tag(tag)] for tag, form in forms.items())]  # noqa: UP007 (at run time)
         return handler.generate_schema(Annotated[union, Discriminator(self._tag)])
 
+Origin = Annotated[str, AfterValidator(_checked_origin)]
 
 _KINDS = {str: "text", dict: "map", list: "list", bool: "switch"}
 
@@ -260,8 +269,15 @@ class _TriggerModel(Model):
 class FormModel(_TriggerModel, title="form", spoken="a form trigger"):
     """A page made out of the inputs."""
 
-    form: Sentence = required("The form's name in its address.", "signup")
+    form: Name = required("The form's name in its address.", "signup")
     sign_in: bool = optional("Only people who have signed in may send it.", True)
+    embed: list[Origin] = optional("The sites whose pages may show it inside.", ["https://www.example.test"])
+
+    @model_validator(mode="after")
+    def _has_one_of_both(self) -> FormModel:
+        if self.sign_in and self.embed:
+            raise ValueError('"embed" does not go with sign_in: nobody signs in inside another page; write two forms')
+        return self
 
 
 class WebhookModel(_TriggerModel, title="webhook", spoken="a webhook trigger"):

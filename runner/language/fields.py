@@ -55,6 +55,8 @@ BESIDE = ("label", "help", "empty", "default", "personal")
 _EMPTY = " or empty"
 _SIZE = re.compile(r"([0-9]+) ?(B|KB|MB|GB)")
 _SIZES = {"B": 1, "KB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000}
+_TWINS = {"jpg": "jpeg", "jpeg": "jpg", "tif": "tiff", "tiff": "tif"}
+"""Endings that are written in two ways."""
 _FIELD_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
@@ -79,6 +81,11 @@ class FieldType:
     least: float | None = None
     most: float | None = None
     kinds: tuple[str, ...] = ()
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """The endings of its kinds of files, also where one kind has two: jpg and jpeg."""
+        return tuple(dict.fromkeys(one for kind in self.kinds for one in (kind, _TWINS.get(kind, kind))))
 
 
 def field_type(value: Json) -> FieldType:

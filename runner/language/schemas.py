@@ -100,7 +100,7 @@ def _kind_schema(field: FieldType) -> dict[str, Json]:
 def _file_schema(field: FieldType) -> dict[str, Json]:
     endings = [
         "".join(f"[{sign.upper()}{sign}]" if sign.isalpha() else re.escape(sign) for sign in kind)
-        for kind in field.kinds
+        for kind in field.endings
     ]
     name = {"type": "string", **({"pattern": rf"\.({'|'.join(endings)})$"} if endings else {})}
     size = {"type": "integer", "minimum": 0, **({"maximum": field.most} if field.most is not None else {})}

@@ -275,7 +275,7 @@ def _file(field: FieldType, value: Json, zone: str, strict: bool) -> Json:
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         raise ValueError("must be a stored file whose size is a number of bytes")
     ending = name.rsplit(".", 1)[-1].lower() if "." in name else ""
-    if field.kinds and ending not in field.kinds:
+    if field.kinds and ending not in field.endings:
         raise ValueError(f'"{name}" is not one of the kinds {", ".join(field.kinds)}')
     if field.most is not None and size > field.most:
         raise ValueError(f'"{name}" has {size:,} bytes, at most {int(field.most):,} are allowed')

@@ -84,7 +84,7 @@ class Intake:
                 arrival, id=ask.text("id") or coming.id, entity=ask.text("entity"), position=ask.position()
             )
             wish = Wish(
-                given=ask.inputs() if coming.given is None else coming.given, key=arrival.id, starter=coming.starter,
+                given=ask.inputs(coming.given), key=arrival.id, starter=coming.starter,
                 source=armed.source, mode=self._mode(), told=told,
             )  # fmt: skip
             new, event = new_run(armed.bundle, wish, now=now)
@@ -130,13 +130,17 @@ class _Asked:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return value if said is None or is_number else self.text("order_by")
 
-    def inputs(self) -> Mapping[str, Json]:
-        """What `fill` says, else whatever the event brings under an input's name."""
+    def inputs(self, given: Mapping[str, Json] | None) -> Mapping[str, Json]:
+        """What `fill` says, and the inputs that are `given`; else what the event brings under an input's name."""
+        known = self._armed.bundle.flow.inputs
+        own = {name: value for name, value in (given or {}).items() if name in known}
         if "fill" in self._armed.said:
             filled = self._answer(self._armed.said["fill"])
-            return filled if isinstance(filled, Mapping) else {}
+            return {**own, **(filled if isinstance(filled, Mapping) else {})}
+        if given is not None:
+            return own
         inner = (self._names.get(word) for word in ("fields", "body", "item", "event"))
         brought = dict(self._names)
         for one in inner:
             brought |= one if isinstance(one, Mapping) else {}
-        return {name: brought[name] for name in self._armed.bundle.flow.inputs if name in brought}
+        return {name: brought[name] for name in known if name in brought}

@@ -6,12 +6,26 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from runner import __version__
-from runner.web import api, flows, handoffs, home, hooks, live, logbook, people, quarantine, review, runs, sign_in
+from runner.web import (
+    api,
+    flows,
+    forms,
+    handoffs,
+    home,
+    hooks,
+    live,
+    logbook,
+    people,
+    quarantine,
+    review,
+    runs,
+    sign_in,
+)
 from runner.web.console import Console
 from runner.web.refusals import refuse_in_words
 from runner.web.shell import Shell
 
-ROOMS = (home, sign_in, review, runs, handoffs, quarantine, flows, people, logbook, live, hooks, api)
+ROOMS = (home, sign_in, review, runs, handoffs, quarantine, flows, forms, people, logbook, live, hooks, api)
 
 
 def application(console: Console) -> FastAPI:

@@ -25,6 +25,7 @@ from runner.store.sql import SqlStore
 from runner.telling import times
 from runner.telling.story import Story, story_of
 from runner.tongue import _
+from runner.triggers.formdesk import FormDesk
 
 SOON = 3.0
 """Seconds that a page waits for what follows from an order; then the run's page goes on telling."""
@@ -42,6 +43,7 @@ class Console:
         self.public_url = public_url
         self.feed = Feed()
         self.tries, self.crowd = Tries(), Tries(most=50)
+        self.forms = FormDesk(driver.store.artifacts.root.parent)
         self._project: tuple[object, Project] | None = None
         driver.engine.observers.append(self.feed.observe)
 

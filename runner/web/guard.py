@@ -25,6 +25,7 @@ from runner.web.console import Console, console_of
 
 SESSION, DOOR = "amends_session", "amends_door"
 SAFE = ("GET", "HEAD", "OPTIONS")
+FILLER = "whoever fills in a form"
 
 
 class Refused(AmendsError):
@@ -93,7 +94,7 @@ class Guard:
         caller = self._bearer(console, request) if self._by_token else _by_cookie(console, request)
         if caller.person and not self._by_token:
             speak(_language(console, request, caller.person))
-        if self.declares == "anyone":
+        if self.declares in ("anyone", FILLER):
             pass
         elif not caller.person:
             raise SignInFirst(_("Please sign in first."))
@@ -101,8 +102,8 @@ class Guard:
             raise Refused(403, _("{name} may not do this: people.yaml gives no role for it.", name=caller.name))
         elif self.declares == "admin" and caller.role != "admin":
             raise Refused(403, _("This is for an admin of the project."))
-        if request.method not in SAFE and not self._by_token:
-            await _refuse_strangers(console, request, caller)
+        if request.method not in SAFE and not self._by_token and self.declares != FILLER:
+            refuse_strangers(request, caller, (await form_of(request)).get("csrf", ""))
         return caller
 
     def _bearer(self, console: Console, request: Request) -> Caller:
@@ -114,6 +115,8 @@ class Guard:
 
 Anyone = Annotated[Caller, Depends(Guard("anyone"))]
 """Whoever comes: the pages before a sign-in."""
+Fills = Annotated[Caller, Depends(Guard(FILLER))]
+"""Whoever comes; what is sent may come from anywhere, and the form itself says what it asks of its sender."""
 SignedIn = Annotated[Caller, Depends(Guard("signed in"))]
 """Anybody who is signed in; what is shown is theirs."""
 Sees = Annotated[Caller, Depends(Guard("sees", "sees"))]
@@ -196,14 +199,10 @@ async def form_of(request: Request) -> Mapping[str, str]:
         raise Refused(400, _("This form cannot be read.")) from None
 
 
-async def _refuse_strangers(console: Console, request: Request, caller: Caller) -> None:
-    """Raises Refused for a form that was not sent by a page of ours to this very browser."""
-    form = await form_of(request)
-    if (
-        not _is_ours(console, request)
-        or not caller.csrf
-        or not hmac.compare_digest(form.get("csrf", "").encode(), caller.csrf.encode())
-    ):
+def refuse_strangers(request: Request, caller: Caller, csrf: str) -> None:
+    """Raises Refused for what was not sent by a page of ours to this very browser, which carries `csrf`."""
+    is_known = bool(caller.csrf) and hmac.compare_digest(csrf.encode(), caller.csrf.encode())
+    if not is_known or not _is_ours(console_of(request), request):
         raise Refused(403, _("This form did not come from a page that is open here. Open the page again."))
 
 

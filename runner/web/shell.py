@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from runner.tongue import _, chosen, speaking
 from runner.web.console import Console
 
 LARGEST = 1_000_000
 """Bytes of a request's body."""
+FORMS, FILES = "/forms/", 3
+"""Where files are sent, and how many of the largest at once."""
 
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; "
@@ -40,17 +43,22 @@ class Shell:
             await self._app(scope, receive, send)
             return
         dressed = self._dressed(send)
-        headers = {name: value.decode("latin-1") for name, value in scope["headers"] if name in (b"host", _LENGTH)}
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"] if name in _LOOKED_AT}
         if headers.get(b"host", "").lower() not in self._console.hosts:
             said = "This address is not the one that amends.yaml names as public_url.\n"
             await PlainTextResponse(said, 421)(scope, receive, dressed)
             return
+        inside = self._without_prefix(scope)
+        has_files = inside["path"].startswith(FORMS) and scope["method"] == "POST"
+        largest = LARGEST + (self._console.project.settings.file_limit * FILES if has_files else 0)
         length = headers.get(_LENGTH, "0")
-        if not length.isdigit() or int(length) > LARGEST:
-            await PlainTextResponse("That is more than this page takes.\n", 413)(scope, receive, dressed)
+        if not length.isdigit() or int(length) > largest:
+            with speaking(chosen("", headers.get(b"accept-language", ""), self._console.project.settings.language)):
+                said = _("That is more than this page takes.")
+            await PlainTextResponse(f"{said}\n", 413)(scope, receive, dressed)
             return
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
-        await self._app({**scope, "method": method, **self._without_prefix(scope)}, _bounded(receive), dressed)
+        await self._app({**scope, "method": method, **inside}, _bounded(receive, largest), dressed)
 
     def _without_prefix(self, scope: Scope) -> dict[str, str]:
         """The path as our routes know it, whether the proxy before us has taken the prefix away or not."""
@@ -66,7 +74,9 @@ class Shell:
 
         async def dressed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                has = {name.lower() for name, _ in message["headers"]}
+                has = {name.lower(): value for name, value in message["headers"]}
+                if NOWHERE not in has.get(b"content-security-policy", NOWHERE):
+                    has[b"x-frame-options"] = b""  # a page that may stand in others: the policy says in which
                 more = [(name.lower().encode(), value.encode()) for name, value in wanted.items()]
                 message = {**message, "headers": [*message["headers"], *(one for one in more if one[0] not in has)]}
             await send(message)
@@ -75,9 +85,11 @@ class Shell:
 
 
 _LENGTH = b"content-length"
+_LOOKED_AT = (b"host", b"accept-language", _LENGTH)
+NOWHERE = b"frame-ancestors 'none'"
 
 
-def _bounded(receive: Receive) -> Receive:
+def _bounded(receive: Receive, largest: int) -> Receive:
     """A body that tells no length beforehand ends where it is too large."""
     seen = 0
 
@@ -85,6 +97,6 @@ def _bounded(receive: Receive) -> Receive:
         nonlocal seen
         message = await receive()
         seen += len(message.get("body", b""))
-        return message if seen <= LARGEST else {"type": "http.disconnect"}
+        return message if seen <= largest else {"type": "http.disconnect"}
 
     return bounded

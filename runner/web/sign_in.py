@@ -45,7 +45,7 @@ async def sign_in(request: Request, caller: Anyone) -> Response:
     """A name and a password."""
     console, form = console_of(request), await form_of(request)
     name, onwards = form.get("name", "").strip(), form.get("next", "")
-    person, tried, place = _person(console, name), f"name {name.lower()}", _address(request)
+    person, tried, place = _person(console, name), f"name {name.lower()}", address_of(request)
     _hold_back(max(console.tries.wait(tried, console.now), console.crowd.wait(place, console.now)))
     kept = next((row for row in console.store.ask(access.listed(console.now, person)) if row.kind == "password"), None)
     fits = await asyncio.to_thread(password_fits, kept if person else None, form.get("password", ""))
@@ -77,7 +77,7 @@ async def leave(request: Request, caller: Anyone, next: str = "") -> Response:  
 async def come_back(request: Request, caller: Anyone) -> Response:
     """Back from the provider, with a code that this browser alone can use."""
     console = console_of(request)
-    words, place = _provider(console), _address(request)
+    words, place = _provider(console), address_of(request)
     _hold_back(console.crowd.wait(place, console.now))
     secret, _dot, kept = request.cookies.get(JOURNEY, "").partition(".")
     back, onwards = console.public_url.rstrip("/") + BACK, unquote(kept)
@@ -226,5 +226,5 @@ def _role(console: Console, person: str) -> str | None:
     return role_of(console.people, console.project.settings.admin, person)
 
 
-def _address(request: Request) -> str:
+def address_of(request: Request) -> str:
     return request.client.host if request.client is not None else ""

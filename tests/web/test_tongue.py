@@ -185,6 +185,7 @@ def test_each_recorded_sentence_is_written_somewhere() -> None:
         "runner/people",
         "runner/store",
         "runner/language",
+        "runner/triggers",
         "runner/web",
         "connectors",
     )
