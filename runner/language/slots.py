@@ -103,6 +103,10 @@ class Timed:
         """Its slots later than `at`."""
         return slots_after(self.schedule, self.zone, at)
 
+    def until(self, at: int) -> Iterator[int]:
+        """Its slots up to `at` and at it, newest first."""
+        return slots_back(self.schedule, self.zone, at)
+
     def skipped(self, at: int) -> tuple[str, ...]:
         """The times (`02:30`) for which this slot stands because the clock skips them; none for most slots."""
         local = _local(at, self.zone)

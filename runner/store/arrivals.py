@@ -10,20 +10,21 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import takewhile
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
 from runner.contract import Json
-from runner.core.events import DeliveryConflict, DeliveryIgnored, SiteEvent, SlotMissed, SlotSkipped
+from runner.core.events import DeliveryConflict, DeliveryIgnored, Restored, SiteEvent, SlotMissed, SlotSkipped
 from runner.store.batch import Batch
 from runner.store.facts import Started
-from runner.store.log import encode
-from runner.store.tables import arrivals, cursors
+from runner.store.log import SITE, encode
+from runner.store.tables import arrivals, cursors, log, runs
 from runner.store.work import StartWork, Work
 
-SEEN_BEFORE = "started", "ignored", "superseded", "skipped", "missed", "conflict"
-"""What the same event again leaves as it is. `refused`, `unreadable` and `queued` are taken anew."""
+SEEN_BEFORE = "started", "ignored", "superseded", "skipped", "conflict"
+"""What the same event again leaves as it is. `refused`, `unreadable`, `queued` and `missed` are taken anew."""
 MOST_CONTENT = 64_000
 """Characters of what is kept of an event without a run."""
 
@@ -172,6 +173,23 @@ def cursor(name: str) -> Callable[[Connection], str]:
     return lambda connection: connection.execute(select(cursors.c.value).where(cursors.c.name == name)).scalar() or ""
 
 
+def cursors_of(prefix: str) -> Callable[[Connection], Mapping[str, str]]:
+    """For `SqlStore.ask`: where each trigger stands whose cursor's name begins so."""
+    asked = select(cursors.c.name, cursors.c.value).where(cursors.c.name.startswith(prefix, autoescape=True))
+    return lambda connection: {row.name: row.value for row in connection.execute(asked)}
+
+
+def restored_after(at: int) -> Callable[[Connection], int]:
+    """For `SqlStore.ask`: when the database was last put back from a copy, if that is later than `at`; else 0."""
+    asked = select(log.c.at, log.c.type).where(log.c.run_id == SITE).order_by(log.c.seq.desc())
+
+    def ask(connection: Connection) -> int:
+        since = takewhile(lambda row: row.at > at, connection.execute(asked))
+        return next((row.at for row in since if row.type == Restored.__name__), 0)
+
+    return ask
+
+
 def _move(batch: Batch, name: str, value: str) -> None:
     batch.written = True
     moved = update(cursors).where(cursors.c.name == name).values(value=value, at=batch.now)
@@ -199,6 +217,21 @@ def found(arrival: str, *, flow: str = "") -> Callable[[Connection], Sequence[Ar
     asked = select(arrivals).where(arrivals.c.arrival == arrival)
     asked = asked.where(arrivals.c.flow == flow) if flow else asked
     return lambda connection: [_arrival(row) for row in connection.execute(asked)]
+
+
+def still_going(flow: str, source: str, but: str = "") -> Callable[[Connection], str]:
+    """For `SqlStore.ask`: a run of a flow that has not ended, started by a source that begins so, by another arrival
+    than `but`; empty for none."""
+    asked = (
+        select(runs.c.run_id)
+        .join(arrivals, arrivals.c.run_id == runs.c.run_id)
+        .where(runs.c.flow == flow, runs.c.ended_at.is_(None), arrivals.c.flow == flow)
+        .where(arrivals.c.status == "started", arrivals.c.source.startswith(source, autoescape=True))
+        .where(arrivals.c.arrival != but)
+        .order_by(runs.c.started_at, runs.c.run_id)
+        .limit(1)
+    )
+    return lambda connection: connection.execute(asked).scalar() or ""
 
 
 def _arrival(row: Any) -> Arrival:

@@ -93,6 +93,7 @@ arrivals = _table(
     _index("ix_arrivals_newest", "at"),
     _index("ix_arrivals_status", "status at"),
     _index("ix_arrivals_flow", "flow at"),
+    _index("ix_arrivals_run", "run_id", "run_id <> ''"),
 )
 
 cursors = _table("cursors", "name", *_words("name", "value"), *_numbers("at"))

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 
 from runner.triggers.event import Events
 from runner.triggers.parts import Parts
+from runner.triggers.schedule import Schedules
 
-ROOMS = (Events,)
+ROOMS = (Events, Schedules)
 
 
 @contextlib.asynccontextmanager

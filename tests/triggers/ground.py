@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from runner.contract import Json, digest
 from runner.store.arrivals import Arrival, Arrived, listed
@@ -66,6 +67,6 @@ async def take(engine: Engine, kind: str, name: str, arrival: str, **names: Json
     return await triggers.intake.take(triggers.active.on(kind, name), coming)
 
 
-def arrivals(engine: Engine, **wanted: str) -> list[Arrival]:
+def arrivals(engine: Engine, **wanted: Any) -> list[Arrival]:
     """What came, newest first."""
-    return list(engine.store.ask(listed(**wanted)))  # type: ignore[arg-type]
+    return list(engine.store.ask(listed(**wanted)))

@@ -21,6 +21,8 @@ def upgrade() -> None:
     op.create_index("ix_arrivals_newest", "arrivals", ["at"])
     op.create_index("ix_arrivals_status", "arrivals", ["status", "at"])
     op.create_index("ix_arrivals_flow", "arrivals", ["flow", "at"])
+    has_run = sa.text("run_id <> ''")
+    op.create_index("ix_arrivals_run", "arrivals", ["run_id"], sqlite_where=has_run, postgresql_where=has_run)
     op.create_table(
         "cursors",
         *(sa.Column(name, words, nullable=False) for name in ("name", "value")),
