@@ -30,7 +30,7 @@ def serve(
         if not ((amends.folder / SETTINGS).is_file() or (amends.folder / "flows").is_dir()):
             raise NotFound(f"{amends.folder} is no project: it has no {SETTINGS}; `{words.PROGRAM} init` makes one")
         told: list[str] = []
-        door = WebDoor(amends, host=host, port=port, on_open=lambda address, link: told.extend(_pages(address, link)))
+        door = WebDoor(amends, host=host, port=port, on_open=lambda *pages: told.extend(_pages(*pages)))
         asyncio.run(amends.serve(lambda: _ready(amends, told), _tell, door))
         page.say("Stopped. Runs that have not ended go on with the next start.")
 
@@ -52,6 +52,10 @@ def _ready(amends: Amends, pages: Sequence[str]) -> None:
     page.say(drives, *pages)
 
 
-def _pages(address: str, link: str) -> list[str]:
+def _pages(address: str, link: str, unreached: str) -> list[str]:
     told = [f"Its pages: {address}"]
-    return [*told, f"To sign in for the first time, open this within a day; it works once: {link}"] if link else told
+    if link:
+        told.append(f"To sign in for the first time, open this within a day; it works once: {link}")
+    if unreached:
+        told.append(f"Links do not lead here yet: {address} cannot be reached from this machine ({unreached}).")
+    return told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -41,6 +42,7 @@ class Console:
         self.driver = driver
         self.port = port
         self.public_url = public_url
+        self.sign = secrets.token_hex(8)
         self.feed = Feed()
         self.tries, self.crowd = Tries(), Tries(most=50)
         self.forms = FormDesk(driver.store.artifacts.root.parent)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from runner.store.facts import RunFilter
 from runner.web import review
 from runner.web.console import console_of
 from runner.web.guard import Anyone, SignedIn
 from runner.web.lists import mine_of, rows_of
+from runner.web.reach import SIGN
 from runner.web.render import STATIC, page
 
 ROUTES = APIRouter()
@@ -33,10 +34,11 @@ def home(request: Request, caller: SignedIn) -> Response:
 
 
 @ROUTES.get("/health")
-def health(request: Request, _caller: Anyone) -> dict[str, str]:
+def health(request: Request, _caller: Anyone) -> Response:
     """For whoever watches that the engine is alive. 503 where the log cannot be read."""
-    console_of(request).store.fence()
-    return {"status": "ok"}
+    console = console_of(request)
+    console.store.fence()
+    return JSONResponse({"status": "ok"}, headers={SIGN: console.sign})
 
 
 @ROUTES.get("/static/{version}/{name}")

@@ -16,6 +16,7 @@ from runner.people.access import first_admin, new_access
 from runner.store import access
 from runner.web.application import served
 from runner.web.console import Console
+from runner.web.reach import why_not_reached
 
 HOST, PORT = "127.0.0.1", 8484
 GRACE = 5
@@ -24,9 +25,10 @@ BACKLOG = 128
 
 
 class WebDoor:
-    """Pages beside the engine. `on_open` is told the address, and the sign-in link of a first start (else empty)."""
+    """Pages beside the engine. `on_open` is told the address, the sign-in link of a first start and why the address
+    does not lead here (else empty)."""
 
-    def __init__(self, amends: Amends, *, host: str, port: int, on_open: Callable[[str, str], None]) -> None:
+    def __init__(self, amends: Amends, *, host: str, port: int, on_open: Callable[[str, str, str], None]) -> None:
         self._amends = amends
         self._host, self._port = host, port
         self._on_open = on_open
@@ -65,7 +67,7 @@ class WebDoor:
         )  # fmt: skip
         running = asyncio.create_task(server.serve(sockets=[self._socket]))
         try:
-            self._on_open(console.public_url, await first_link(console))
+            self._on_open(console.public_url, await first_link(console), await _unreached(console, server))
             yield
         finally:
             console.feed.close()
@@ -87,6 +89,12 @@ def _address(settings: Settings, host: str, port: int) -> str:
         return settings.public_url
     name = HOST if host in ("0.0.0.0", "::", "") else f"[{host}]" if ":" in host else host
     return f"http://{name}:{port}"
+
+
+async def _unreached(console: Console, server: uvicorn.Server) -> str:
+    while not server.started and not server.should_exit:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    return await asyncio.to_thread(why_not_reached, console.public_url, console.sign)
 
 
 async def first_link(console: Console) -> str:

@@ -103,3 +103,18 @@ def test_a_password_is_set_and_a_token_made_while_serve_has_the_engine(tmp_path:
         answer = httpx.get(f"{address}/api/v1/runs", headers={"authorization": f"Bearer {token}"})
         assert (answer.status_code, answer.json()) == (200, [])
         assert serving.end().code == 0
+
+
+def test_an_address_that_does_not_lead_here_is_told(tmp_path: Path) -> None:
+    folder = make_project(tmp_path / "shop")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    settings = folder / "amends.yaml"
+    settings.write_text(settings.read_text() + f"public_url: http://127.0.0.1:{port}\n")
+    for own, expected in ((0, "Connection refused"), (port, "")):
+        with Running("serve", "--port", str(own), folder=folder) as serving:
+            opened(serving)
+            serving.process.terminate()
+            said = serving.process.communicate(timeout=20)[0].decode()
+            assert ("Links do not lead here yet" in said) is bool(expected), said
+            assert expected in said
