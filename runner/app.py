@@ -188,20 +188,20 @@ class OwnDriver:
                     f"{self.store.path} was put back from a copy, so what was done since is not in its log; look at "
                     "the open runs (`amends runs list`), then `amends db go-on` pauses each and lets the project go on"
                 )
-            self._outside = ProjectOutside(self._project, self.store)
-            self._outside.keep_out_of_logs(opened)
-            opened.push_async_callback(self._outside.close)
-            self.post = Post(lambda: self._project, self._outside.present, self._outside.secret)
+            self.outside = ProjectOutside(self._project, self.store)
+            self.outside.keep_out_of_logs(opened)
+            opened.push_async_callback(self.outside.close)
+            self.post = Post(lambda: self._project, self.outside.present, self.outside.secret)
             self.desk = ProjectDesk(self._project_now, self.post.channels)
             self.engine = Embedded(
-                self.store, self._outside, self._clock, workers=self._project.settings.runs_at_once, desk=self.desk
+                self.store, self.outside, self._clock, workers=self._project.settings.runs_at_once, desk=self.desk
             )
             self.engine.limits.set_bounds(bounds_of(self._project))
             self.engine.observers.append(self._observe)
             opened.push_async_callback(self.engine.stop)
             self.notifier = Notifier(
                 self.store, self.post, self.desk, self._clock, project=self._project_now,
-                bundle=self._outside.bundle, wake=self.engine.wake,
+                bundle=self.outside.bundle, wake=self.engine.wake,
             )  # fmt: skip
             self.engine.observers.append(self.notifier.observe)
             await self.engine.start()
@@ -222,7 +222,7 @@ class OwnDriver:
                 await self.engine.stop(grace=LONGEST_CALL)
 
     def _triggers(self) -> Parts:
-        outside = self._outside
+        outside = self.outside
         active = Active(self.store, self._clock, self._project.again, outside.require_secrets)
         intake = Intake(self.store, self._clock, self.engine.begin, lambda: self._forced_mode)
         return Parts(
@@ -253,7 +253,7 @@ class OwnDriver:
         project = self._project.again()
         bundle = project.bundle(flow)
         self._adopt(project)
-        self._outside.require_secrets(bundle)
+        self.outside.require_secrets(bundle)
         return bundle
 
     async def pin(self, flow: str) -> str:
@@ -264,7 +264,7 @@ class OwnDriver:
 
     async def start_pinned(self, digest: str, wish: Wish) -> Started:
         """Starts a run of a flow that was pinned, or joins one."""
-        return await self.start_bundle(self._outside.bundle(digest), wish)
+        return await self.start_bundle(self.outside.bundle(digest), wish)
 
     def _look_again(self) -> None:
         """Takes up settings that were changed, unless they are wrong; looking whether they were costs little."""
@@ -284,7 +284,7 @@ class OwnDriver:
 
     def _adopt(self, project: Project) -> None:
         self._project = project
-        self._outside.renew(project)
+        self.outside.renew(project)
         self.engine.limits.set_bounds(bounds_of(project))
 
     async def start_bundle(self, bundle: Bundle, wish: Wish) -> Started:
@@ -304,7 +304,7 @@ class OwnDriver:
         if order.action == "move":
             await move(self.store, self._project.again(), run, order, self._clock.now)
         else:
-            bundle = self._outside.bundle(state.bundle)
+            bundle = self.outside.bundle(state.bundle)
             await give(self.store, bundle, run, order, lambda at: max(self._clock.now(), at.at), self.engine.past)
         self.engine.wake(run)
         if not any(call.is_open for call in state.calls.values()):
@@ -320,13 +320,13 @@ class OwnDriver:
     async def record(self, run: str, decision: Decision) -> None:
         """As `decide`, without waiting for what follows."""
         self._look_again()
-        await decide(self.store, self._outside, self.desk, self.store.run(run).run, decision, self._clock.now)
+        await decide(self.store, self.outside, self.desk, self.store.run(run).run, decision, self._clock.now)
         self.engine.wake(run)
 
     def preview(self, bundle: Bundle, state: State, approval: str, edits: Mapping[str, Mapping[str, str]]) -> Preview:
         """What an approval lets through from now on, with these edits. Raises NotPossible."""
         self._look_again()
-        connect = partial(self._outside.connector, bundle)
+        connect = partial(self.outside.connector, bundle)
         return preview(bundle, state, approval, edits, connect, self.desk)
 
     async def erase(self, wish: Erasing) -> Mapping[str, Json]:

@@ -101,6 +101,7 @@ RECORDED = (
     marked("{host} gave no complete answer within {time} s"),
     marked("{host} could not be connected to within {time} s"),
     marked("{host} did not answer within {time} s"),
+    marked("no answer came within {time} s"),
     marked("the connection to {host} broke before a complete answer came"),
     marked("{host} cannot be connected to"),
     marked("{host} cannot be reached or broke off before the message"),

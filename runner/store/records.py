@@ -70,6 +70,12 @@ def _row(connection: Connection, given: Mapping[str, Json]) -> Any:
     ).first()
 
 
+def now(connection: Connection, given: Mapping[str, Json]) -> Mapping[str, Json] | None:
+    """The record of ours with this `collection` and `id`; None where there is none."""
+    row = _row(connection, given)
+    return None if row is None else _shown(row)
+
+
 def _shown(row: Any) -> dict[str, Json]:
     return {**json.loads(row.data), "collection": row.collection, "id": row.id}
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
+from typing import Any
 
 from runner.contract import Action, Json
 from runner.core import events as e
@@ -15,12 +16,13 @@ from runner.core.state import Gate
 from runner.language.flow import Step
 from runner.language.values import as_text, count, is_money, kind_of
 from runner.people.approvals import Preview, items_of
+from runner.people.present import Present
 from runner.recorded import retold
 from runner.telling.consequences import WILL_BE, made_good
 from runner.telling.odd import mixed_words, visible
 from runner.telling.sent import place
 from runner.telling.story import Story
-from runner.telling.words import capital, sentence
+from runner.telling.words import bare, capital, sentence
 from runner.tongue import _, several
 
 LONGEST_LABEL = 60
@@ -32,7 +34,8 @@ Fields = Sequence[tuple[str, str]]
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sheet:
     """What one covered step sends. `mail` has the fields of a letter, and `to` everybody it goes to; else `place` is
-    where it is written. `fields` are name and value, `raw` the requests as they stand in the log.
+    where it is written. `fields` are name and value, `raw` the requests as they stand in the log. `now` is what the
+    service has in these fields, `record` what else it has, `standing` what there is to say of it.
     """
 
     path: str
@@ -45,6 +48,9 @@ class Sheet:
     files: Sequence[str]
     raw: str
     later: str
+    now: Mapping[str, str]
+    record: Fields
+    standing: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,13 +108,17 @@ def history(
 
 
 def paper(
-    story: Story, name: str, asked: e.ApprovalRequested, new: Preview, before: Mapping[str, Mapping[str, Json]]
-) -> Paper:
-    """The page of the approval `name`; `before` are the inputs that were approved before it lapsed."""
+    story: Story, name: str, asked: e.ApprovalRequested, new: Preview, before: Mapping[str, Mapping[str, Json]],
+    there: Mapping[str, Present] | None = None,
+) -> Paper:  # fmt: skip
+    """The page of the approval `name`; `before` are the inputs that were approved before it lapsed, `there` is what the
+    services have now.
+    """
     gate, items = story.state.gates[name], items_of(story.state.gates[name])
     step = None if name.endswith(UNDO) else story.bundle.step(name)
     words = step.approval if step is not None else None
-    sheets = {path: _sheet(story, path, gate, new, name.endswith(UNDO)) for path in new.inputs}
+    known = there or {}
+    sheets = {path: _sheet(story, path, gate, new, known.get(path), is_undo=name.endswith(UNDO)) for path in new.inputs}
     in_list = {path for paths in items.values() for path in paths}
     columns, rows, totals = _table(story, gate, new, items, sheets)
     plain = [sheet for path, sheet in sheets.items() if path not in in_list]
@@ -126,7 +136,7 @@ def paper(
     )  # fmt: skip
 
 
-def _sheet(story: Story, path: str, gate: Gate, new: Preview, is_undo: bool) -> Sheet:
+def _sheet(story: Story, path: str, gate: Gate, new: Preview, there: Present | None, *, is_undo: bool) -> Sheet:
     covered, requests = gate.covers[path], new.requests[path]
     action = story.bundle.actions[covered.action]
     first = requests[0]
@@ -141,7 +151,28 @@ def _sheet(story: Story, path: str, gate: Gate, new: Preview, is_undo: bool) -> 
         to=to, place=visible(place(first)) or (_("our own table") if own else ""), fields=fields,
         files=[file_words(each) for each in (letter or {}).get("attach", ())], raw=visible(raw),
         later="" if is_undo else _later(story.bundle.step(path), action),
+        **_beside(there, new.inputs[path]),
     )  # fmt: skip
+
+
+def _beside(there: Present | None, given: Mapping[str, Json]) -> dict[str, Any]:
+    """What the service has now, beside what is given."""
+    if there is None:
+        return {"now": {}, "record": (), "standing": ""}
+    if there.is_there is None:
+        said = _("What is there now could not be read: {why}.", why=bare(visible(retold(there.why))))
+    elif not there.is_there:
+        said = _("There is no such record now.")
+    elif there.is_found:
+        known = visible(there.external_id)
+        said = _("There is one already: {id}. The step takes it as it is, and sends nothing.", id=known)
+    else:
+        said = ""
+    now = {name: value(there.fields[name]) for name in given if name in there.fields}
+    record = [
+        (visible(name), value(one)) for name, one in there.fields.items() if name not in given and one is not None
+    ]
+    return {"now": now if there.is_there else {}, "record": record, "standing": said}
 
 
 def _sent(body: Mapping[str, Json]) -> Mapping[str, Json]:

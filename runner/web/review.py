@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -21,6 +22,7 @@ from runner.errors import NotPossible
 from runner.people.access import digest_of, new_access
 from runner.people.approvals import Decision, items_of
 from runner.people.codes import digest_of_code, masked, new_code
+from runner.people.present import present
 from runner.recorded import retold
 from runner.store import access, codes, notices
 from runner.store.notices import Notice
@@ -100,7 +102,7 @@ async def show(request: Request, caller: Anyone, locator: str) -> Response:
     """The neutral page; or, for whoever has proved to be the person, everything."""
     console = console_of(request)
     notice = _notice(console, locator)
-    return _sheet(request, caller, notice) if _proof(request, caller, notice) else _door(request, caller, notice)
+    return await _sheet(request, caller, notice) if _proof(request, caller, notice) else _door(request, caller, notice)
 
 
 @ROUTES.post("/review/{locator}/code")
@@ -163,14 +165,14 @@ async def decide(request: Request, caller: Anyone, locator: str) -> Response:
         text = (
             _("A comment has at most {count} characters.", count=LONGEST) if comment else _("Press one of the buttons.")
         )
-        return _sheet(request, caller, notice, form, text=text, code=422)
+        return await _sheet(request, caller, notice, form, text=text, code=422)
     if answer == "changes" and not comment:
-        return _sheet(request, caller, notice, form, text=_("Say what should be changed."), code=422)
+        return await _sheet(request, caller, notice, form, text=_("Say what should be changed."), code=422)
     try:
         asked = _asked(console, notice)
         edits = _edits(asked, form) if answer in ("yes", "look") else {}
         if answer == "look" or (edits and form.get("seen", "") == ""):
-            return _sheet(request, caller, notice, form)
+            return await _sheet(request, caller, notice, form)
         decision = Decision(
             approval=notice.about, round=_number(form.get("round", "")), hash=form.get("hash", ""),
             answer="yes" if answer == "yes" else "no", by=notice.person, proof=proof,
@@ -179,7 +181,7 @@ async def decide(request: Request, caller: Anyone, locator: str) -> Response:
         )  # fmt: skip
         await console.decide(notice.run, decision)
     except NotPossible as error:
-        return _sheet(request, caller, notice, form, text=words.sentence(retold(str(error))), code=409)
+        return await _sheet(request, caller, notice, form, text=words.sentence(retold(str(error))), code=409)
     return go(request, f"/review/{locator}")
 
 
@@ -198,7 +200,7 @@ def _door(request: Request, caller: Caller, notice: Notice, *, text: str = "", c
     )  # fmt: skip
 
 
-def _sheet(
+async def _sheet(
     request: Request, caller: Caller, notice: Notice, form: Mapping[str, str] | None = None, *, text: str = "",
     code: int = 200,
 ) -> Response:  # fmt: skip
@@ -215,7 +217,12 @@ def _sheet(
             raise
         text, code, edits = words.sentence(retold(str(error))), 409, {}
         new = console.driver.preview(asked.story.bundle, asked.story.state, notice.about, {})
-    told = approval.paper(asked.story, notice.about, asked.event, new, asked.before)
+    there = await present(
+        asked.story.bundle, asked.story.state, notice.about, new.inputs,
+        partial(console.driver.outside.connector, asked.story.bundle), console.store, now=console.now,
+        held=console.driver.engine.limits.held,
+    )  # fmt: skip
+    told = approval.paper(asked.story, notice.about, asked.event, new, asked.before, there)
     was = approval.editable(asked.story, notice.about)
     answer = page(
         request, caller, "review", code=code, text=text, paper=told, asked=asked, gate=asked.gate, given=given,

@@ -165,7 +165,7 @@ async def test_a_defect_loses_no_answer_that_is_on_its_way(
 
 async def test_a_connector_that_raises_has_an_unknown_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(tmp_path, TRIP) as ground, ground.engine() as engine:
-        outside = engine.driver._outside
+        outside = engine.driver.outside
         connect = outside.connector
 
         class Raising:

@@ -101,7 +101,7 @@ class Stage:
         order = Order(action=action, by=ME, step=item, **WORDS.get(action, {}))
         order = order if seen is None else pinned(seen, order)
         if self.name == "between":
-            await give(engine.store, engine.driver._outside.bundle(engine.state(run).bundle), run, order, now)
+            await give(engine.store, engine.driver.outside.bundle(engine.state(run).bundle), run, order, now)
             return run
         return (await engine.driver.act(run, order)).run
 
@@ -126,7 +126,7 @@ class Stage:
         self.ground.shop.release()
         if self.name == "between":
             driver = self.engine.driver
-            driver.engine = Embedded(driver.store, driver._outside, MachineClock())
+            driver.engine = Embedded(driver.store, driver.outside, MachineClock())
             await driver.engine.start()
         await self.engine.rest(run)
         self.engine.holds(run)

@@ -40,7 +40,7 @@ async def replayed(engine: Engine, run: str) -> list[str]:
     """What deciding again over the whole log gives otherwise."""
     events = engine.events(run)
     digests = [events[0].bundle, *(event.bundle for event in events if isinstance(event, e.RunMoved))]  # type: ignore[attr-defined]
-    versions = {digest: engine.driver._outside.bundle(digest) for digest in digests}
+    versions = {digest: engine.driver.outside.bundle(digest) for digest in digests}
     assert fold_all(events).bundle == digests[-1]
     return list(replay_faults(versions[digests[0]], events, versions=versions))
 
@@ -171,7 +171,7 @@ async def test_an_engine_that_stays_on_the_first_text_would_be_seen(tmp_path: Pa
     """The planted mistake: RunMoved stands in the log, and the engine is given the bundle that the run began with."""
     async with opened(tmp_path, OLD) as ground, ground.engine() as engine:
         run = await at_look(ground, engine)
-        outside, first = engine.driver._outside, engine.store.run(run).bundle
+        outside, first = engine.driver.outside, engine.store.run(run).bundle
         ground.write(NEW)
         await engine.act(run, "move", reference=LATEST)
         right = outside.bundle

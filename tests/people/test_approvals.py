@@ -222,7 +222,7 @@ async def test_the_last_millisecond_counts_and_the_deadline_does_not(tmp_path: P
         ):
             asked, words = gate_at(engine, run), said(gate_at(engine, run))
             moment = partial(int, asked.due - 1 + late)
-            deciding = decide(engine.store, engine.driver._outside, engine.driver.desk, run, words, moment)
+            deciding = decide(engine.store, engine.driver.outside, engine.driver.desk, run, words, moment)
             (answer,) = await asyncio.gather(deciding, return_exceptions=True)
             assert (answer is None) == (not late), answer
             clock.ahead = 3 * HOUR
@@ -254,7 +254,7 @@ async def test_a_decision_that_the_engine_did_not_live_to_read_is_read_by_the_ne
         async with ground.engine() as engine:
             run = await engine.start("it", "k1", TOM, name="Kato")
             await engine.rest(run, 0)
-            asked, outside, desk = gate_at(engine, run), engine.driver._outside, engine.driver.desk
+            asked, outside, desk = gate_at(engine, run), engine.driver.outside, engine.driver.desk
         lock = EngineLock(ground.folder)
         assert lock.acquire()
         store = open_store(ground.folder, clock=MachineClock(), writable=True, lock=lock)
