@@ -235,7 +235,7 @@ class OwnDriver:
         if self._clock.monotonic() - self._looked_at >= LOOK:
             self._look_again()
             self._looked_at = self._clock.monotonic()
-        return self._outside.present(connection)
+        return self.outside.present(connection)
 
     @property
     def _forced_mode(self) -> str:
