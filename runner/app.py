@@ -33,6 +33,7 @@ from runner.language.project import Project
 from runner.orders import REQUESTS
 from runner.outside import ProjectOutside, bounds_of
 from runner.people.approvals import Decision, Preview, decide, preview
+from runner.people.authors import Authors
 from runner.people.cleanup import start_clean_up
 from runner.people.desk import ProjectDesk
 from runner.people.erasing import Erasing, erase
@@ -224,6 +225,7 @@ class OwnDriver:
     def _triggers(self) -> Parts:
         outside = self.outside
         active = Active(self.store, self._clock, self._project.again, outside.require_secrets)
+        active.broken.append(Authors(self.post, self.desk, self._clock).tell)
         intake = Intake(self.store, self._clock, self.engine.begin, lambda: self._forced_mode)
         return Parts(
             active=active, intake=intake, store=self.store, engine=self.engine, clock=self._clock,

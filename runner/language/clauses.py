@@ -132,6 +132,7 @@ class Forms:
         union: Any = Union[tuple(Annotated[form, Tag(tag)] for tag, form in forms.items())]  # noqa: UP007 (at run time)
         return handler.generate_schema(Annotated[union, Discriminator(self._tag)])
 
+
 Origin = Annotated[str, AfterValidator(_checked_origin)]
 
 _KINDS = {str: "text", dict: "map", list: "list", bool: "switch"}

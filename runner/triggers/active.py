@@ -55,12 +55,14 @@ def armed_by(bundle: Bundle) -> Iterator[Armed]:
 
 
 class Active:
-    """`project` reads the files anew, `require` raises where a flow's secrets are missing, `changed` are told."""
+    """`project` reads the files anew, `require` raises where a flow's secrets are missing. `changed` are told when
+    other triggers are on, `broken` when a flow goes on with its last good version, and why."""
 
     def __init__(
         self, store: SqlStore, clock: Clock, project: Callable[[], Project], require: Callable[[Bundle], None]
     ) -> None:
         self.changed: list[Callable[[], None]] = []
+        self.broken: list[Callable[[Bundle, str], None]] = []
         self._store = store
         self._clock = clock
         self._project = project
@@ -129,10 +131,16 @@ class Active:
         self._stamp = stamp
         for each in new:
             if each.problem:
-                log.warning("%s: %s", each.flow, each.problem)
+                self._say(each)
         for tell in self.changed if is_changed else ():
             tell()
         return is_changed
+
+    def _say(self, each: ActiveFlow) -> None:
+        log.warning("flow %s: %s", each.flow, each.problem)
+        for bundle in [armed.bundle for armed in self._armed if armed.flow == each.flow][:1]:
+            for tell in self.broken:
+                tell(bundle, each.problem)
 
     def _arm(self, after: Mapping[str, ActiveFlow], found: Mapping[str, Bundle]) -> Iterator[Armed]:
         for flow, each in after.items():

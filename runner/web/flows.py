@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -41,7 +42,15 @@ MADE_GOOD: Mapping[str, str] = {
 @ROUTES.get("/flows")
 def flows(request: Request, caller: Sees) -> Response:
     """All flows of the project, with what is wrong with them."""
-    return page(request, caller, "flows", flows=[(each, faults(each)) for each in console_of(request).project.check()])
+    console = console_of(request)
+    listed = [(each, faults(each), _kept(console, each)) for each in console.project.check()]
+    return page(request, caller, "flows", flows=listed)
+
+
+def _kept(console: Console, each: CheckedFlow) -> str:
+    """The problem of a flow that goes on with its last good version; empty for any other."""
+    active = console.driver.triggers.active.flows.get(each.flow.id if each.flow is not None else Path(each.file).stem)
+    return active.problem if active is not None and active.bundle else ""
 
 
 def faults(each: CheckedFlow) -> str:
@@ -60,7 +69,8 @@ def flow(request: Request, caller: Sees, flow: str) -> Response:
     assert checked.flow is not None
     return page(
         request, caller, "flow", flow=checked.flow, steps=drawn(console, checked.flow), problems=checked.problems,
-        is_fit=checked.is_fit_to_run, triggers=[", ".join(map(str, each)) for each in checked.flow.trigger],
+        is_fit=checked.is_fit_to_run, kept=_kept(console, checked),
+        triggers=[", ".join(map(str, each)) for each in checked.flow.trigger],
     )  # fmt: skip
 
 

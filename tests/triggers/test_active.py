@@ -6,7 +6,7 @@ from pathlib import Path
 
 from runner.core import events as e
 from runner.store.log import SITE
-from tests.cases.ground import Engine, Ground, flow, opened
+from tests.cases.ground import Engine, Ground, flow, opened, until
 from tests.triggers.ground import served, serving, starts, take
 
 HOOK = "  - event: order.came\n    id: ${{ event.no }}\n"
@@ -95,3 +95,24 @@ async def test_what_follows_is_told_of_a_change(tmp_path: Path) -> None:
         await engine.driver.triggers.active.look()
         await engine.driver.triggers.active.look()
         assert told == [1]
+
+
+PEOPLE = "people:\n  aya: { name: Aya Sato, mail: aya@acme.test, language: ja }\n"
+
+
+async def test_the_owner_is_told_of_a_text_that_is_not_used(tmp_path: Path) -> None:
+    flow = starts("orders", HOOK).replace("person:me", "person:aya")
+    async with opened(tmp_path, flow) as ground:
+        (ground.folder / "people.yaml").write_text(PEOPLE, encoding="utf-8")
+        settings = ground.folder / "amends.yaml"
+        said = settings.read_text() if settings.exists() else ""
+        settings.write_text(f"{said}tell_by: mail\n", encoding="utf-8")
+        async with serving(ground) as engine:
+            broken = starts("orders", f'{HOOK}    fill: {{ name: "${{{{ nowhere.at_all }}}}" }}\n')
+            ground.write(broken)
+            for _ in range(2):
+                await engine.driver.triggers.active.look()
+            await until(lambda: ground.post.mails)
+            (mail,) = ground.post.mails
+            assert "flows/orders.yaml:" in mail.body()
+            assert "問題のなかった直前の版" in mail.body()
