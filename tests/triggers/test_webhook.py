@@ -81,7 +81,7 @@ async def test_the_same_id_with_another_body_is_kept_and_reported(tmp_path: Path
             body = json.dumps({"no": "7", "name": name}).encode()
             assert (await send(client, "orders", body)).status_code == 200
         assert sorted(row.status for row in arrivals(engine)) == ["conflict", "started"]
-        (odd,) = arrivals(engine, status=("conflict",))  # type: ignore[arg-type]
+        (odd,) = arrivals(engine, status=("conflict",))
         assert "Eve" in odd.content
         assert runs(engine) == 1
         assert [row.type for row in engine.store.log(SITE)].count("DeliveryConflict") == 1
