@@ -100,10 +100,13 @@ def _of_handoff(matter: Matter, it: Outgoing) -> Letter:
         _(_HANDED[it.kind], owner=matter.name(asked.owner)),
         "" if is_of_flow else matter.quoted(retold(asked.summary)),
         matter.quoted(asked.say) if asked.say else "",
-        _("The page says what was done, what stands, and what can be done now.")
-        + ("" if it.kind == "told" else " " + _("Say there that you are looking at it: silence is passed on.")),
-        link=f"{matter.address}/handoffs/{it.run}/{it.about}",
-    )
+        " ".join((
+            _("The page says what was done, what stands, and what can be done now."),
+            _("Opening it changes nothing; there you say who you are."),
+            "" if it.kind == "told" else _("Say there that you are looking at it: silence is passed on."),
+        )).strip(),
+        link=f"{matter.address}/handoff/{matter.locator}",
+    )  # fmt: skip
 
 
 _ENDED: Mapping[str, str] = {

@@ -149,8 +149,13 @@ class Notifier:
         if person is None or row.channel not in post.channels(person):
             await self._fail(row, "there is no such address any more")
             return
+        locator = ""
+        if row.about in state.handoffs:
+            name = f"{notices.HANDOFF}{row.about}"
+            told = await self._store.write(notices.tell(row.run, name, 1, [row.person], self._clock.now()))
+            locator = told[row.person]
         with speaking(post.language(person)):
-            letter = await asyncio.to_thread(self._letter, row, state)
+            letter = await asyncio.to_thread(self._letter, row, state, locator)
         key = f"notice/{row.run}/{row.about}/{row.round}/{row.kind}/{row.person}"
         sent = await post.tell(row.channel, person, letter.subject, letter.text, key, link=letter.link)
         if sent.result == "applied":
@@ -160,10 +165,10 @@ class Notifier:
         else:
             await self._put_off(row, sent)
 
-    def _letter(self, row: Outgoing, state: State) -> Letter:
+    def _letter(self, row: Outgoing, state: State, locator: str) -> Letter:
         bundle, personal = self._bundle(state.bundle), self._store.personal(row.run)
         settings, people = self._project().settings, self._project().people.people
-        question = locator = ""
+        question = ""
         if row.kind in ASKS:
             asked = self._store.log(row.run, after=state.gates[row.about].opened_seq - 1, limit=1)[0].event
             question = str(asked.shown.get("question", "")) if isinstance(asked, e.ApprovalRequested) else ""

@@ -14,10 +14,15 @@ from sqlalchemy import Connection, insert, select
 
 from runner.store.tables import notices, runs
 
+HANDOFF = "handoff:"
+"""Before a hand-off's id, so that it is no approval's name."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Notice:
-    """Who is told. `about` is the approval's name as in the log, `round` its round, `at` ms since the epoch."""
+    """Who is told. `about` is the approval's name as in the log, `round` its round, `at` ms since the epoch. For a
+    hand-off, `about` is HANDOFF and its id.
+    """
 
     locator: str
     run: str
@@ -25,6 +30,11 @@ class Notice:
     round: int
     person: str
     at: int
+
+    @property
+    def handoff(self) -> str:
+        """The hand-off's id; empty for an approval."""
+        return self.about.removeprefix(HANDOFF) if self.about.startswith(HANDOFF) else ""
 
 
 def notices_of(run: str, about: str, number: int, people: Iterable[str], at: int) -> list[tuple[Any, ...]]:
@@ -59,8 +69,8 @@ def of_run(run: str, about: str = "", number: int = 0) -> Callable[[Connection],
 
 
 def open_for(person: str = "") -> Callable[[Connection], Sequence[Notice]]:
-    """For `SqlStore.ask`: what was asked in open runs (of one person, where one is named), oldest first."""
-    named = [notices.c.person == person] if person else []
+    """For `SqlStore.ask`: approvals asked for in open runs (of one person, where one is named), oldest first."""
+    named = [~notices.c.about.startswith(HANDOFF), *([notices.c.person == person] if person else [])]
     return lambda connection: _rows(connection, runs.c.ended_at.is_(None), *named)
 
 

@@ -1,8 +1,13 @@
-"""Hand-offs: the list, the packet of one with everything its owner needs, and a page for each answer."""
+"""Hand-offs: the list, the packet of one with everything its owner needs, and a page for each answer.
+
+Somebody who is signed in finds them by run; the link of a mail opens one of them to whoever has proved by a code to be
+the person it was sent to, and nothing else.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -19,15 +24,18 @@ from runner.telling import sent, words
 from runner.telling.consequences import MAKES_GOOD, consequence, made_good
 from runner.telling.questions import asks, call_of, completed, label_of, to_give, what_was_sent
 from runner.telling.story import Clock, Story, chosen
-from runner.tongue import _
+from runner.tongue import _, marked
+from runner.web import proofs
 from runner.web.console import Console, console_of
-from runner.web.guard import Caller, Refused, SignedIn, form_of
+from runner.web.guard import Anyone, Caller, Refused, SignedIn, form_of, name_of
 from runner.web.lists import effects, mine_of, notice, rows_of, standing
+from runner.web.proofs import is_proved, notice_at
 from runner.web.render import go, page
 
 ROUTES = APIRouter()
 NEEDS_WORDS = ("skip", "done", "stands")
 """Answers that need a reason or a reference."""
+PROVE = marked("Prove first who you are.")
 LONGEST = 1_000
 
 
@@ -44,19 +52,142 @@ def handoffs(request: Request, caller: SignedIn, everything: bool = False) -> Re
     )  # fmt: skip
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Way:
+    """How somebody has come to a question: `home` is its page for them, `caller` who they are, `door` who their browser
+    is to the pages around it (nobody, for whoever came by a code)."""
+
+    run: str
+    handoff: str
+    home: str
+    caller: Caller
+    door: Caller
+
+
+def _signed_in(caller: Caller, run: str, handoff: str) -> Way:
+    return Way(run=run, handoff=handoff, home=f"/handoffs/{run}/{handoff}", caller=caller, door=caller)
+
+
+def _by_link(request: Request, caller: Caller, locator: str) -> Way | None:
+    """The way of whoever has proved to be the person of a link; None for anybody else. Raises Refused."""
+    console = console_of(request)
+    notice = notice_at(console, locator, is_handoff=True)
+    if not is_proved(request, notice):
+        return None
+    person = Caller(person=notice.person, name=name_of(console, notice.person))
+    door = Caller(csrf=caller.csrf)
+    return Way(run=notice.run, handoff=notice.handoff, home=f"/handoff/{locator}", caller=person, door=door)
+
+
+# --- by a link --------------------------------------------------------------------------------------------------------
+
+
+@ROUTES.get("/handoff/{locator}")
+def open_link(request: Request, caller: Anyone, locator: str, said: str = "", reveal: bool = False) -> Response:
+    """The neutral page; for whoever has proved to be the person, the packet."""
+    notice = notice_at(console_of(request), locator, is_handoff=True)
+    if caller.person == notice.person or caller.sees:
+        return go(request, f"/handoffs/{notice.run}/{notice.handoff}")
+    way = _by_link(request, caller, locator)
+    return _packet(request, way, said, reveal) if way is not None else _door(request, caller, locator)
+
+
+@ROUTES.post("/handoff/{locator}/code")
+async def send_code(request: Request, caller: Anyone, locator: str) -> Response:
+    """Mails a code to the person's address."""
+    notice = notice_at(console_of(request), locator, is_handoff=True)
+    return await proofs.send_code(request, caller, notice, f"/handoff/{locator}")
+
+
+@ROUTES.post("/handoff/{locator}/open")
+async def use_code(request: Request, caller: Anyone, locator: str) -> Response:
+    """Takes a code: from here on this browser opens this hand-off."""
+    notice = notice_at(console_of(request), locator, is_handoff=True)
+    taken = await proofs.take_code(request, caller, notice, f"/handoff/{locator}")
+    return taken if isinstance(taken, Response) else _door(request, caller, locator, taken)
+
+
+@ROUTES.post("/handoff/{locator}/acknowledge")
+async def acknowledge_by_link(request: Request, caller: Anyone, locator: str) -> Response:
+    """Somebody is looking at it."""
+    way = _by_link(request, caller, locator)
+    return await _acknowledge(request, way) if way is not None else _door(request, caller, locator, PROVE)
+
+
+@ROUTES.get("/handoff/{locator}/{choice}")
+def ask_by_link(request: Request, caller: Anyone, locator: str, choice: str) -> Response:
+    """One answer: what it will do, what it needs, and its button."""
+    way = _by_link(request, caller, locator)
+    return _asking(request, way, choice) if way is not None else _door(request, caller, locator)
+
+
+@ROUTES.post("/handoff/{locator}/{choice}")
+async def answer_by_link(request: Request, caller: Anyone, locator: str, choice: str) -> Response:
+    """Gives the answer."""
+    way = _by_link(request, caller, locator)
+    return await _answer(request, way, choice) if way is not None else _door(request, caller, locator, PROVE)
+
+
+def _door(request: Request, caller: Caller, locator: str, text: str = "") -> Response:
+    """That somebody is asked, without a word of what; `text` says why it does not open."""
+    console = console_of(request)
+    notice = notice_at(console, locator, is_handoff=True)
+    state = console.amends.state(notice.run)[1]
+    asked = state.handoffs.get(notice.handoff)
+    is_open = asked is not None and asked in state.open_handoffs and not state.has_ended
+    about = (
+        _("What it is about is shown once you have proved who you are.")
+        if is_open
+        else _("This question is not open any more. What became of it is shown once you have proved who you are.")
+    )
+    return proofs.door(
+        request, caller, notice, f"/handoff/{locator}", _("A run needs a person"), about, text=_(text),
+        code=403 if text else 200,
+    )  # fmt: skip
+
+
+# --- signed in --------------------------------------------------------------------------------------------------------
+
+
 @ROUTES.get("/handoffs/{run}/{handoff}")
 def show(request: Request, caller: SignedIn, run: str, handoff: str, said: str = "", reveal: bool = False) -> Response:
     """The packet: what was done, where it stopped and why, what stands, the rule, the choices."""
+    return _packet(request, _signed_in(caller, run, handoff), said, reveal)
+
+
+@ROUTES.post("/handoffs/{run}/{handoff}/acknowledge")
+async def acknowledge(request: Request, caller: SignedIn, run: str, handoff: str) -> Response:
+    """Somebody is looking at it."""
+    return await _acknowledge(request, _signed_in(caller, run, handoff))
+
+
+@ROUTES.get("/handoffs/{run}/{handoff}/{choice}")
+def ask(request: Request, caller: SignedIn, run: str, handoff: str, choice: str) -> Response:
+    """One answer: what it will do, what it needs, and its button."""
+    return _asking(request, _signed_in(caller, run, handoff), choice)
+
+
+@ROUTES.post("/handoffs/{run}/{handoff}/{choice}")
+async def answer(request: Request, caller: SignedIn, run: str, handoff: str, choice: str) -> Response:
+    """Gives the answer."""
+    return await _answer(request, _signed_in(caller, run, handoff), choice)
+
+
+# --- either way -------------------------------------------------------------------------------------------------------
+
+
+def _packet(request: Request, way: Way, said: str, reveal: bool) -> Response:
     console = console_of(request)
-    story, asked = _asked(console, caller, run, handoff)
-    may_answer = _may_answer(console, caller, run, handoff)
+    story, asked = _asked(console, way)
+    may_answer = _may_answer(console, way)
     if reveal and may_answer:
-        story = console.story(run, reveal=True)
-        asked = story.state.handoffs[handoff]
+        story = console.story(way.run, reveal=True)
+        asked = story.state.handoffs[way.handoff]
     step = story.bundle.steps.get(asked.step.rpartition("/")[2])
     is_of_flow = asked.kind == "step"
     return page(
-        request, caller, "handoff", story=story, view=story.view, asked=asked, question=question(story, asked),
+        request, way.door, "handoff", home=way.home, story=story, view=story.view, asked=asked,
+        question=question(story, asked),
         is_open=asked in story.state.open_handoffs and story.is_asked, status=standing(console, story),
         clock=Clock(story), rule=words.sentence(step.rule) if step is not None else "",
         why="" if is_of_flow else words.sentence(retold(asked.summary)),
@@ -85,50 +216,45 @@ def choices(story: Story, handoff: HandOff) -> Sequence[dict[str, str]]:
     ]
 
 
-@ROUTES.post("/handoffs/{run}/{handoff}/acknowledge")
-async def acknowledge(request: Request, caller: SignedIn, run: str, handoff: str) -> Response:
-    """Somebody is looking at it."""
+async def _acknowledge(request: Request, way: Way) -> Response:
     console = console_of(request)
-    _answering(console, caller, run, handoff)
-    await console.act(run, Order(action="acknowledge", by=caller.person, handoff=handoff))
-    return go(request, f"/handoffs/{run}/{handoff}?said=seen")
+    _answering(console, way)
+    await console.act(way.run, Order(action="acknowledge", by=way.caller.person, handoff=way.handoff))
+    return go(request, f"{way.home}?said=seen")
 
 
-@ROUTES.get("/handoffs/{run}/{handoff}/{choice}")
-def ask(request: Request, caller: SignedIn, run: str, handoff: str, choice: str) -> Response:
-    """One answer: what it will do, what it needs, and its button."""
-    story, asked = _answering(console_of(request), caller, run, handoff, choice)
-    return _form(request, caller, story, asked, choice, {}, "")
+def _asking(request: Request, way: Way, choice: str) -> Response:
+    story, asked = _answering(console_of(request), way, choice)
+    return _form(request, way, story, asked, choice, {}, "")
 
 
-@ROUTES.post("/handoffs/{run}/{handoff}/{choice}")
-async def answer(request: Request, caller: SignedIn, run: str, handoff: str, choice: str) -> Response:
-    """Gives the answer."""
+async def _answer(request: Request, way: Way, choice: str) -> Response:
     console, form = console_of(request), await form_of(request)
-    story, asked = _answering(console, caller, run, handoff, choice)
+    story, asked = _answering(console, way, choice)
     given = {name: words.plain(form.get(name, ""))[:LONGEST] for name in ("reason", "reference", "external_id")}
     if choice in NEEDS_WORDS and not (given["reason"] or given["reference"]):
-        return _form(request, caller, story, asked, choice, form, _("Say why, or where it can be looked up."))
+        return _form(request, way, story, asked, choice, form, _("Say why, or where it can be looked up."))
     output = _output(story, asked, form) if choice == "happened" else {}
     try:
-        order = Order(action=choice, by=caller.person, handoff=handoff, output=output, **given)
-        order = completed(console.story(run, reveal=True), order) if choice == "happened" else order
-        await console.act(run, order)
+        order = Order(action=choice, by=way.caller.person, handoff=way.handoff, output=output, **given)
+        order = completed(console.story(way.run, reveal=True), order) if choice == "happened" else order
+        await console.act(way.run, order)
     except NotPossible as error:
-        if asked not in console.story(run).state.open_handoffs:
+        if asked not in console.story(way.run).state.open_handoffs:
             raise
-        return _form(request, caller, story, asked, choice, form, words.sentence(retold(str(error))))
-    return go(request, f"/handoffs/{run}/{handoff}?said={choice}")
+        return _form(request, way, story, asked, choice, form, words.sentence(retold(str(error))))
+    return go(request, f"{way.home}?said={choice}")
 
 
 def _form(
-    request: Request, caller: Caller, story: Story, asked: HandOff, choice: str, given: Mapping[str, str], text: str
+    request: Request, way: Way, story: Story, asked: HandOff, choice: str, given: Mapping[str, str], text: str
 ) -> Response:
     label = words.capital(label_of(story, asked, choice))
     call = call_of(story, asked)[1]
     action = story.bundle.actions.get(call.action) if call is not None else None
     return page(
-        request, caller, "answer", story=story, view=story.view, asked=asked, choice=choice, label=label, given=given,
+        request, way.door, "answer", home=way.home, story=story, view=story.view, asked=asked, choice=choice,
+        label=label, given=given,
         question=question(story, asked), does=consequence(story, choice, asked), text=text,
         fields=to_give(story, asked) if choice == "happened" else [], needs_words=choice in NEEDS_WORDS,
         takes_id=choice == "happened" and action is not None, code=422 if text else 200,
@@ -145,8 +271,9 @@ def _output(story: Story, asked: HandOff, form: Mapping[str, str]) -> dict[str, 
     return {name: typed_value(text, fields.get(name, "text")) for name, text in given.items() if text}
 
 
-def _asked(console: Console, caller: Caller, run: str, handoff: str) -> tuple[Story, HandOff]:
+def _asked(console: Console, way: Way) -> tuple[Story, HandOff]:
     """The run and the question. Raises NotFound, and Refused for somebody whom it does not concern."""
+    caller, run, handoff = way.caller, way.run, way.handoff
     view = next((each for each in console.store.handoffs(run=run, open_only=False) if each.handoff == handoff), None)
     if view is None:
         raise NotFound(_("There is no such question."))
@@ -157,15 +284,15 @@ def _asked(console: Console, caller: Caller, run: str, handoff: str) -> tuple[St
     return story, story.state.handoffs[handoff]
 
 
-def _may_answer(console: Console, caller: Caller, run: str, handoff: str) -> bool:
-    found = [each for each in console.store.handoffs(run=run, open_only=False) if each.handoff == handoff]
-    return caller.operates or bool(mine_of(console, caller, found))
+def _may_answer(console: Console, way: Way) -> bool:
+    found = [each for each in console.store.handoffs(run=way.run, open_only=False) if each.handoff == way.handoff]
+    return way.caller.operates or bool(mine_of(console, way.caller, found))
 
 
-def _answering(console: Console, caller: Caller, run: str, handoff: str, choice: str = "") -> tuple[Story, HandOff]:
+def _answering(console: Console, way: Way, choice: str = "") -> tuple[Story, HandOff]:
     """The same, for somebody who may answer it now. Raises NotPossible where it is answered already."""
-    story, asked = _asked(console, caller, run, handoff)
-    if not _may_answer(console, caller, run, handoff):
+    story, asked = _asked(console, way)
+    if not _may_answer(console, way):
         raise Refused(403, _("This is asked of {owner}; only they or an operator can answer.", owner=asked.owner))
     if asked not in story.state.open_handoffs or story.state.has_ended:
         said = words.answered(asked.choice) or _("by the end of the run")

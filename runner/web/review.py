@@ -14,30 +14,28 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from runner.clock import MINUTE
 from runner.contract import Json
 from runner.core import events as e
 from runner.core.state import Gate
 from runner.errors import NotPossible
-from runner.people.access import digest_of, new_access
 from runner.people.approvals import Decision, items_of
-from runner.people.codes import digest_of_code, masked, new_code
 from runner.people.present import present
 from runner.recorded import retold
-from runner.store import access, codes, notices
+from runner.store import notices
 from runner.store.notices import Notice
 from runner.telling import approval, words
 from runner.telling.odd import visible
 from runner.telling.story import Story
-from runner.tongue import _, marked, speaking
+from runner.tongue import _, marked, point
+from runner.web import proofs
 from runner.web.console import Console, console_of
-from runner.web.guard import DOOR, SESSION, Anyone, Caller, Refused, form_of
+from runner.web.guard import Anyone, Caller, Refused, form_of
 from runner.web.lists import standing
-from runner.web.render import go, page, set_cookie
+from runner.web.proofs import is_proved, notice_at
+from runner.web.render import go, page
 from runner.web.shell import POLICY
 
 ROUTES = APIRouter()
-PROVED = "amends_review"
 LONGEST = 1_000
 SHOWN = 50
 ANSWERS = ("yes", "no", "changes", "look")
@@ -101,7 +99,7 @@ def waiting_for(console: Console, caller: Caller) -> Sequence[Question]:
 async def show(request: Request, caller: Anyone, locator: str) -> Response:
     """The neutral page; or, for whoever has proved to be the person, everything."""
     console = console_of(request)
-    notice = _notice(console, locator)
+    notice = notice_at(console, locator)
     return await _sheet(request, caller, notice) if _proof(request, caller, notice) else _door(request, caller, notice)
 
 
@@ -109,54 +107,27 @@ async def show(request: Request, caller: Anyone, locator: str) -> Response:
 async def send_code(request: Request, caller: Anyone, locator: str) -> Response:
     """Mails a code to the person's address."""
     console = console_of(request)
-    notice = _notice(console, locator)
-    person = console.people.people.get(notice.person.removeprefix("person:"))
+    notice = notice_at(console, locator)
     if _state_of(console, notice)[1]:
         return go(request, f"/review/{locator}")
-    if _demands_sign_in(console, notice) or person is None or "mail" not in console.driver.post.channels(person):
+    if _demands_sign_in(console, notice):
         raise Refused(409, _("A code by mail does not open this. Sign in instead."))
-    code, row = new_code(locator, notice.person, _browser(request, caller), console.now)
-    if not await console.store.write(codes.ask(row)):
-        raise Refused(429, _("Too many codes were asked for. Try again in an hour, or sign in."))
-    with speaking(console.driver.post.language(person)):
-        subject = _("Your code for {project}", project=console.project.settings.project)
-        text = "\n\n".join((
-            _("Your code: {code}", code=code),
-            _("Type it on the page that you opened. It counts once, for {minutes} minutes, in that browser alone.",
-              minutes=codes.LIFE // MINUTE),
-            _("If you did not ask for it, do nothing: without it nobody can decide for you."),
-        ))  # fmt: skip
-    outcome = await console.driver.post.mail(person, subject, text, f"code/{row.digest}")
-    if outcome.result in ("refused", "not_sent"):
-        raise Refused(503, _("The code could not be mailed. Try again a little later, or sign in."))
-    return go(request, f"/review/{locator}")
+    return await proofs.send_code(request, caller, notice, f"/review/{locator}")
 
 
 @ROUTES.post("/review/{locator}/open")
 async def use_code(request: Request, caller: Anyone, locator: str) -> Response:
     """Takes a code: from here on this browser has proved for whom it opens this locator."""
-    console, form = console_of(request), await form_of(request)
-    notice, browser = _notice(console, locator), _browser(request, caller)
-    typed = digest_of_code(form.get("code", "")[:LONGEST], locator, browser)
-    tried = await console.store.write(codes.take(locator, digest_of(browser), typed, console.now))
-    if tried != "fits":
-        said = {
-            "wrong": _("That is not the code. Look at the newest mail, and type it again."),
-            "none": _("That code does not count any more. Ask for a new one."),
-        }
-        return _door(request, caller, notice, text=said[tried], code=403)
-    secret, row = new_access("review", notice.person, now=console.now, name=locator)
-    await console.driver.admit(row)
-    answer = go(request, f"/review/{locator}")
-    set_cookie(console, answer, PROVED, secret, below=f"/review/{locator}")
-    return answer
+    notice = notice_at(console_of(request), locator)
+    taken = await proofs.take_code(request, caller, notice, f"/review/{locator}")
+    return taken if isinstance(taken, Response) else _door(request, caller, notice, text=taken, code=403)
 
 
 @ROUTES.post("/review/{locator}/decide")
 async def decide(request: Request, caller: Anyone, locator: str) -> Response:
     """Records the decision, or shows what was edited as it will be sent."""
     console, form = console_of(request), await form_of(request)
-    notice = _notice(console, locator)
+    notice = notice_at(console, locator)
     proof = _proof(request, caller, notice)
     if not proof:
         return _door(request, caller, notice, text=_("Prove first who you are."), code=403)
@@ -189,14 +160,12 @@ def _door(request: Request, caller: Caller, notice: Notice, *, text: str = "", c
     """What waits and for whom, without a word of its content."""
     console = console_of(request)
     gate, ended = _state_of(console, notice)
-    person = console.people.people.get(notice.person.removeprefix("person:"))
-    has_code = console.store.ask(codes.is_waiting(notice.locator, digest_of(_browser(request, caller)), console.now))
-    by_code = person is not None and "mail" in console.driver.post.channels(person)
-    return page(
-        request, caller, "review_door", code=code, text=text, has_code=has_code, ended=_(BECAME.get(ended, "")),
-        address=masked(person.mail) if person is not None else "", until=gate.due, locator=notice.locator,
-        by_code=by_code and not _demands_sign_in(console, notice),
-        is_other=caller.person not in ("", notice.person),
+    until = point(gate.due, console.zone)
+    about = _("Open until {time}. What it is about is shown once you have proved who you are.", time=until)
+    home, heading = f"/review/{notice.locator}", _("An approval is asked for")
+    return proofs.door(
+        request, caller, notice, home, heading, about, ended=_(BECAME.get(ended, "")),
+        takes_code=not _demands_sign_in(console, notice), text=text, code=code,
     )  # fmt: skip
 
 
@@ -251,27 +220,12 @@ def _over(request: Request, caller: Caller, asked: Asked, code: int) -> Response
 # --- who asks, and for what ------------------------------------------------------------------------------------------
 
 
-def _notice(console: Console, locator: str) -> Notice:
-    found = console.store.ask(notices.find(locator))
-    if found is None:
-        raise Refused(404, _("There is no such question here. It may have been settled long ago."))
-    return found
-
-
-def _browser(request: Request, caller: Caller) -> str:
-    """The secret of the browser that asks."""
-    return request.cookies.get(SESSION if caller.person else DOOR, "")
-
-
 def _proof(request: Request, caller: Caller, notice: Notice) -> str:
     """How this browser has proved to be the person's: sign_in, link, code, or empty where that is not enough."""
     console = console_of(request)
     if caller.person == notice.person:
         return "sign_in" if caller.has_signed_in else "" if _demands_sign_in(console, notice) else "link"
-    found = console.store.ask(access.find(digest_of(request.cookies.get(PROVED, "")), console.now))
-    fits = found is not None and (found.kind, found.person, found.name) == ("review", notice.person, notice.locator)
-    is_known = notice.person.removeprefix("person:") in console.people.people
-    return "code" if fits and is_known and not _demands_sign_in(console, notice) else ""
+    return "code" if is_proved(request, notice) and not _demands_sign_in(console, notice) else ""
 
 
 def _demands_sign_in(console: Console, notice: Notice) -> bool:

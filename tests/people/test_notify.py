@@ -196,7 +196,7 @@ async def test_silence_about_a_hand_off_goes_down_the_line_to_the_admin(tmp_path
     people = PEOPLE.replace("person:cfo]", "person:aya]")
     async with SmtpService() as mail, at_work(tmp_path / "it", mail, people=people) as office:
         run = await office.start("handing")
-        assert "https://amends.test/handoffs/" in mail.mails[0].body()
+        assert "https://amends.test/handoff/" in mail.mails[0].body()
         assert office.told() == [("tom", "A run needs a person: Letters go out")]
         await office.turn(run, 4 * HOUR - 1)
         assert office.told() == []

@@ -163,13 +163,16 @@ class Office:
 
     def rows(self) -> dict[str, list[Any]]:
         """Every row of every table."""
+        return all_rows(self.console)
 
-        def read(connection: Any) -> dict[str, list[Any]]:
-            return {
-                name: sorted(map(repr, connection.execute(text(f"SELECT * FROM {name}")))) for name in metadata.tables
-            }
 
-        return self.console.store.ask(read)
+def all_rows(console: Console) -> dict[str, list[Any]]:
+    """Every row of every table."""
+
+    def read(connection: Any) -> dict[str, list[Any]]:
+        return {name: sorted(map(repr, connection.execute(text(f"SELECT * FROM {name}")))) for name in metadata.tables}
+
+    return console.store.ask(read)
 
 
 @asynccontextmanager

@@ -46,7 +46,8 @@ async def test_only_these_routes_are_open_to_anyone(console: Console) -> None:
         )
     }
     review = {f"/review/{{locator}}{path}" for path in ("", "/code", "/open", "/decide")}
-    assert found == review | {
+    handoff = {f"/handoff/{{locator}}{path}" for path in ("", "/code", "/open", "/acknowledge", "/{choice}")}
+    assert found == review | handoff | {
         "/sign-in",
         "/sign-in/provider",
         "/sign-in/back",
