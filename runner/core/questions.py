@@ -36,6 +36,8 @@ def read_handed_off(state: State, event: e.HandedOff) -> State:
 
 
 def read_acknowledged(state: State, event: e.HandOffAcknowledged) -> State:
+    if not event.handoff:
+        return replace(state, seen_by=event.by)
     handoff = state.handoffs.get(event.handoff)
     if handoff is None:
         return replace(state, late=state.late + 1)

@@ -348,6 +348,8 @@ class State:
     is_erased: bool = False
     status: str = ""
     summary: str = ""
+    seen_by: str = ""
+    """Who has seen how it ended."""
     outputs: Mapping[str, Json] = field(default_factory=dict)
     stands: tuple[str, ...] = ()
 

@@ -38,6 +38,8 @@ class Matter:
     veil: Callable[[str], str]
     question: str = ""
     locator: str = ""
+    is_to_be_seen: bool = False
+    """Whoever is told is to say that they have seen it."""
 
     def quoted(self, text: str) -> str:
         """Words of others, in one line that cannot be taken for ours."""
@@ -124,7 +126,10 @@ def _of_run(matter: Matter, it: Outgoing) -> Letter:
         _("A run has failed: {title}", title=matter.title),
         _(_ENDED.get(state.status, _ENDED["failed"])),
         matter.quoted(retold(failure.summary)) if failure is not None else "",
-        _("You are told because the flow says so; nothing is asked of you."),
+        _("Nobody who was told has said that they saw it, so you are told.") if it.kind == "escalated" else "",
+        _("Say on its page that you have seen it: silence is passed on.")
+        if matter.is_to_be_seen and it.kind == "told"
+        else _("You are told because the flow says so; nothing is asked of you."),
         link=f"{matter.address}/runs/{it.run}",
     )
 

@@ -26,7 +26,7 @@ from runner.language.project import Project
 from runner.people.desk import ProjectDesk
 from runner.people.letters import Letter, Matter, letter_about
 from runner.people.post import Post
-from runner.people.told import ESCALATE, TELLING, Staff, escalate_at, next_ones, patience
+from runner.people.told import ESCALATE, TELLING, Staff, asks_to_see, escalate_at, next_ones, patience
 from runner.store import notices, outbox
 from runner.store.facts import AlreadyReported, LogEnd
 from runner.store.messages import ASKS, Message, Outgoing
@@ -183,7 +183,7 @@ class Notifier:
             Matter(
                 title=bundle.flow.title, state=state, address=(self.address or settings.public_url).rstrip("/"),
                 zone=settings.zone, name=name, veil=personal.text if personal is not None else str, question=question,
-                locator=locator,
+                locator=locator, is_to_be_seen=asks_to_see(bundle, state),
             ),
             row,
         )  # fmt: skip
@@ -234,21 +234,22 @@ class Notifier:
     async def _pass_on(self, row: Outgoing, state: State, end: LogEnd) -> None:
         """Nobody has said that they look at it: the next in line is told."""
         while True:
-            asked = state.handoffs.get(row.about)
-            if asked is None or asked.choice or asked.acknowledged_by or state.has_ended:
+            if not _is_silent(state, row.about):
                 await self._settle(row, "dropped")
                 return
             bundle, staff, now = self._bundle(state.bundle), self._desk.staff(), max(self._clock.now(), state.at)
-            line = next_ones(staff, bundle, state, asked.owner)
+            asked = state.handoffs.get(row.about)
+            owner = asked.owner if asked is not None else ""
+            line = next_ones(staff, bundle, state, owner) if owner else (bundle.flow.on_failure.escalate_to,)
             level = _reachable(staff, line, row.round, now)
             if level is None:
                 await self._settle(row, "dropped")
                 return
             told = staff.messages(staff.behind([line[level]], now), row.about, "escalated", now, level + 1)
             if _reachable(staff, line, level + 1, now) is not None:
-                due = after(now, patience(staff, bundle, state, asked.owner), staff.calendar)
+                due = after(now, patience(staff, bundle, state, owner), staff.calendar)
                 told.append(escalate_at(row.about, level + 1, now, due))
-            event = e.Escalated(at=now, step=asked.step, about=row.about, to=line[level])
+            event = e.Escalated(at=now, step=asked.step if asked is not None else "", about=row.about, to=line[level])
             try:
                 await self._store.report(row.run, event, end.seq, messages=(replace(row, status="sent"), *told))
             except SequenceConflict:
@@ -267,6 +268,14 @@ def _reachable(staff: Staff, line: Sequence[str], start: int, at: int) -> int | 
     return next((level for level in range(start, len(line)) if staff.behind([line[level]], at)), None)
 
 
+def _is_silent(state: State, about: str) -> bool:
+    """Whether nobody has said yet that they look at a hand-off, or have seen how the run ended."""
+    asked = state.handoffs.get(about)
+    if not about:
+        return not state.seen_by
+    return asked is not None and not (asked.choice or asked.acknowledged_by or state.has_ended)
+
+
 def _matters(state: State, row: Outgoing, now: int) -> bool:
     """Whether what a message is about is still so."""
     if row.kind in ASKS:
@@ -275,7 +284,7 @@ def _matters(state: State, row: Outgoing, now: int) -> bool:
             return False
         return all(yes.by != row.person for yes in gate.yes)
     if row.kind == "unreached" or not row.about:
-        return True
+        return row.kind != "escalated" or not state.seen_by
     asked = state.handoffs.get(row.about)
     is_open = asked is not None and not asked.choice and not state.has_ended
     return is_open and asked is not None and (row.kind == "told" or not asked.acknowledged_by)

@@ -18,6 +18,7 @@ from runner.language.bundle import Bundle
 from runner.language.expressions import needed
 from runner.language.nearest import did_you_mean
 from runner.people.table import Answer, open_questions, sentence
+from runner.people.told import asks_to_see
 from runner.store.facts import AlreadyReported, Store
 from runner.tongue import _
 
@@ -83,6 +84,10 @@ def report_for(bundle: Bundle, state: State, order: Order, now: int) -> e.Event:
     asked = _asked(state, order)
     if asked is not None:
         return _answer(bundle, state, order, asked, now)
+    if order.action == "acknowledge" and asks_to_see(bundle, state):
+        if state.seen_by:
+            raise AlreadySo(_("{by} has seen how run {run} ended already", by=state.seen_by, run=state.run))
+        return e.HandOffAcknowledged(at=now, handoff="", by=order.by)
     if order.step and bundle.find(order.step) is None:
         known = did_you_mean(order.step, bundle.steps, "there are")
         raise NotPossible(f'flow {state.flow} of run {state.run} has no step "{order.step}"; {known}')

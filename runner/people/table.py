@@ -44,7 +44,7 @@ ACTIONS: Mapping[str, tuple[str, str]] = {
         marked("it asks nothing that you could take over"),
     ),
     "rerun": ("start it anew with the same inputs and key", marked("it cannot be started anew")),
-    "acknowledge": ("say that somebody looks at a question", marked("it asks nothing")),
+    "acknowledge": ("say that somebody looks at a question, or has seen how it ended", marked("it asks nothing")),
 }
 """Each action: what it does, and what is said where it is refused."""
 
@@ -111,7 +111,10 @@ def _asks(
 
 
 def _ended(shown: str, way_out: str, *done: str, **already: str) -> Situation:
-    return Situation(shown=shown, is_so=marked("has ended ({status})"), way_out=way_out, done=done, already=already)
+    is_seen = () if shown.startswith(("succeeded", "drafted")) else ("acknowledge",)
+    return Situation(
+        shown=shown, is_so=marked("has ended ({status})"), way_out=way_out, done=done, already=already, perhaps=is_seen
+    )  # fmt: skip
 
 
 SITUATIONS: Mapping[str, Situation] = {

@@ -64,6 +64,9 @@ def messages_of(
         elif isinstance(event, e.RunFinished) and event.status in _ENDED_BADLY and bundle.flow.on_failure.tell:
             people = _meant(staff, state, (bundle.flow.on_failure.tell,), event.at)
             found += staff.messages(people, "", "told", event.at) if state.root.closed else []
+            if asks_to_see(bundle, state):
+                due = after(event.at, bundle.flow.on_failure.within or ANSWER_WITHIN, staff.calendar)
+                found.append(escalate_at("", 0, event.at, due))
     return tuple(found)
 
 
@@ -116,8 +119,14 @@ def _of_handoff(staff: Staff, bundle: Bundle, state: State, event: e.HandedOff) 
         yield escalate_at(event.handoff, 0, event.at, due)
 
 
+def asks_to_see(bundle: Bundle, state: State) -> bool:
+    """Whether those who are told that a run has failed are to say that they have seen it."""
+    words, is_told = bundle.flow.on_failure, state.status in _ENDED_BADLY and state.root.closed
+    return bool(words.tell and words.escalate_to) and is_told and state.mode == "live"
+
+
 def escalate_at(handoff: str, level: int, at: int, due: int) -> Message:
-    """The time when silence about a hand-off is passed on to the next in line."""
+    """The time when silence about a hand-off, or about the end of a run (empty), is passed on to the next in line."""
     return Message(about=handoff, round=level, kind=ESCALATE, at=at, due=due)
 
 

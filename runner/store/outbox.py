@@ -64,6 +64,13 @@ def told_of(person: str) -> Callable[[Connection], Mapping[tuple[str, str], str]
     return lambda connection: {(run, about): kind for run, about, kind in connection.execute(asked)}
 
 
+def ends_told(person: str) -> Callable[[Connection], Sequence[str]]:
+    """For `SqlStore.ask`: the runs of whose end this person was told, the newest first."""
+    asked = select(outbox.c.run_id).where(outbox.c.person == person, outbox.c.about == "", outbox.c.kind != "unreached")
+    asked = asked.group_by(outbox.c.run_id).order_by(func.max(outbox.c.at).desc())
+    return lambda connection: connection.execute(asked).scalars().all()
+
+
 def settle(outgoing: Outgoing, others: Sequence[Message] = ()) -> Callable[[Connection], None]:
     """For `SqlStore.write`: how a message stands now, and further ones of the same run, unless they are there."""
 

@@ -49,6 +49,12 @@ SAID: Mapping[type[e.Event], tuple[Sign, str]] = {
 }
 """Facts that are always one line: the fact's own fields, `because` its reason, `known` the outside id."""
 
+SAID_OF_END: Mapping[type[e.Event], str] = {
+    e.HandOffAcknowledged: marked("{by} has seen how it ended."),
+    e.Escalated: marked("Nobody has said that they saw it: {to} is told."),
+}
+"""The same facts where they are about the end of the run."""
+
 FOR_MACHINES: Mapping[type[e.Event], str] = {
     e.CompensationBegun: "ForwardClosed says that it follows",
     e.RecordHeld: "the head of the page says that the record is held",

@@ -10,7 +10,7 @@ from runner.store.facts import RunFilter
 from runner.web import review
 from runner.web.console import console_of
 from runner.web.guard import Anyone, SignedIn
-from runner.web.lists import mine_of, rows_of
+from runner.web.lists import mine_of, rows_of, unseen
 from runner.web.reach import SIGN
 from runner.web.render import STATIC, page
 
@@ -25,9 +25,10 @@ def home(request: Request, caller: SignedIn) -> Response:
     console = console_of(request)
     opened = console.store.handoffs()
     mine = mine_of(console, caller, opened)
+    ended = unseen(console, caller)
     runs = console.store.runs(RunFilter(limit=SHOWN)) if caller.sees else ()
     return page(
-        request, caller, "home", decisions=review.waiting_for(console, caller), mine=rows_of(console, mine),
+        request, caller, "home", decisions=review.waiting_for(console, caller), mine=[*rows_of(console, mine), *ended],
         others=len(opened) - len(mine), runs=list(map(console.amends.veiled, runs)),
         counts=console.store.counts() if caller.sees else {},
     )  # fmt: skip

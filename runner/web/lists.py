@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from runner.language.people import ME
+from runner.people.told import asks_to_see
 from runner.store import outbox
 from runner.store.facts import HandOffView
 from runner.telling import sent, words
@@ -16,8 +17,11 @@ from runner.web.console import Console
 from runner.web.guard import Caller
 from runner.web.render import who
 
+MOST_ENDS = 20
+"""Runs that have ended of which it is asked whether somebody has seen it."""
 DONE = {
     "seen": marked("It is noted that you are looking at it."),
+    "acknowledge": marked("It is noted that you have seen it."),
     "started": marked("The run has begun."),
     "joined": marked("A run with this key was there already: this is that run, and nothing was started again."),
 }
@@ -27,6 +31,22 @@ DONE = {
 def standing(console: Console, story: Story) -> str:
     """How a run stands, with people called by their names."""
     return status_line(story, lambda name: who(console, name))
+
+
+def unseen(console: Console, caller: Caller) -> Sequence[dict[str, object]]:
+    """Runs that have failed, of which the caller was told and nobody has said yet that they saw it, as rows."""
+    found: list[dict[str, object]] = []
+    for run in console.store.ask(outbox.ends_told(caller.person))[:MOST_ENDS]:
+        bundle, state = console.amends.state(run)
+        view = console.amends.veiled(console.store.run(run))
+        if asks_to_see(bundle, state) and not state.seen_by:
+            found.append({
+                "path": f"/runs/{run}", "run": run, "flow": view.flow, "step": "", "seen": False,
+                "owner": bundle.flow.on_failure.tell, "at": view.ended_at,
+                "about": _("A run has failed: {title}", title=view.title),
+                "why": words.sentence(words.summary(view.summary)),
+            })  # fmt: skip
+    return found
 
 
 def is_mine(console: Console, caller: Caller, owner: str) -> bool:

@@ -12,6 +12,8 @@ from starlette.responses import Response
 from runner.errors import NotFound, NotPossible
 from runner.people.operations import Order
 from runner.people.rerun import wish_anew
+from runner.people.told import asks_to_see
+from runner.store import outbox
 from runner.store.abridged import FEW
 from runner.store.facts import RunFilter, RunView
 from runner.telling import sent, words
@@ -19,7 +21,7 @@ from runner.telling.consequences import MAKES_GOOD, consequence, made_good
 from runner.telling.story import Clock, Story, chosen, further, status_line
 from runner.tongue import _
 from runner.web.console import Console, console_of
-from runner.web.guard import Operates, Sees, form_of
+from runner.web.guard import Caller, Operates, Refused, Sees, SignedIn, form_of
 from runner.web.lists import effects, label, notice, rows_of, standing
 from runner.web.picture import picture
 from runner.web.render import go, page
@@ -50,18 +52,38 @@ def runs(
 
 @ROUTES.get("/runs/{run}")
 def run(
-    request: Request, caller: Sees, run: str, said: str = "", reveal: bool = False, of: str = "", item: str = ""
+    request: Request, caller: SignedIn, run: str, said: str = "", reveal: bool = False, of: str = "", item: str = ""
 ) -> Response:  # fmt: skip
     """One run; of the long list `of` this item as a whole too."""
     console = console_of(request)
+    was_told = _was_told(console, caller, run)
     story = console.story(run, reveal=reveal and caller.operates, whole=f"{of}/{item}" if of and item else None)
     asked = console.store.handoffs(run=story.view.run) if story.is_asked else []
     return page(
         request, caller, "run", story=story, view=story.view, status=standing(console, story), clock=Clock(story),
         lines=chosen(story), asked=rows_of(console, asked), facts=facts(console, story),
         effects=effects(story), picture=picture(story), lists=long_lists(story),
+        is_to_see=asks_to_see(story.bundle, story.state) and (caller.operates or was_told),
         orders=orders(story) if caller.operates else (), notice=notice(said), why=why(story.view),
     )  # fmt: skip
+
+
+def _was_told(console: Console, caller: Caller, run: str) -> bool:
+    """Whether somebody was told of how this run ended. Raises Refused for whoever was not, and sees no runs."""
+    was_told = run in console.store.ask(outbox.ends_told(caller.person))
+    if not (caller.sees or was_told):
+        raise Refused(403, _("{name} may not do this: people.yaml gives no role for it.", name=caller.name))
+    return was_told
+
+
+@ROUTES.post("/runs/{run}/seen")
+async def see(request: Request, caller: SignedIn, run: str) -> Response:
+    """Whoever was told that it failed has seen it."""
+    console = console_of(request)
+    if not _was_told(console, caller, run) and not caller.operates:
+        raise Refused(403, _("{name} may not do this: people.yaml gives no role for it.", name=caller.name))
+    await console.act(run, Order(action="acknowledge", by=caller.person))
+    return go(request, f"/runs/{run}?said=acknowledge")
 
 
 def long_lists(story: Story) -> Sequence[tuple[str, str, int]]:

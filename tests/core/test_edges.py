@@ -37,6 +37,7 @@ def test_a_question_that_left_with_its_item_is_answered_too_late() -> None:
     seen = fold(state, e.HandOffAcknowledged(at=1, handoff="h9", by="person:a"))
     said = fold(seen, e.HandOffResolved(at=1, handoff="h9", choice="go_on", by="person:a"))
     assert (state.late, seen.late, said.late) == (0, 1, 2)
+    assert fold(state, e.HandOffAcknowledged(at=1, handoff="", by="person:a")).seen_by == "person:a"
 
 
 def test_an_item_without_a_name_is_a_failure() -> None:

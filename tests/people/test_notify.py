@@ -7,16 +7,20 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
+
 from runner.app import Amends, OwnDriver
 from runner.clock import HOUR, MINUTE
 from runner.contract import Json
 from runner.core import events as e
 from runner.engine.starting import Wish
+from runner.errors import AlreadySo
 from runner.language.project import Project
 from runner.people.operations import Order
 from runner.store import notices, outbox
 from runner.store.lock import EngineLock
 from runner.store.messages import Outgoing
+from runner.telling.story import story_of
 from runner.web.console import Console
 from tests.people.office import PEOPLE, make_office
 from tests.support.smtp_service import SmtpScript, SmtpService
@@ -236,7 +240,44 @@ async def test_what_failed_is_told_to_people_of_ours(tmp_path: Path) -> None:
             ("tom", "A run needs a person: Letters go out"),
         ]
         await office.turn(run, 30 * MINUTE)
-        assert [name for name, _ in office.told()] == ["bob"]
+        assert office.told() == [
+            ("bob", "A run has failed: Letters go out"),
+            ("bob", "A run needs a person: Letters go out"),
+        ], "of each of the two"
+
+
+async def test_the_end_of_a_run_that_nobody_has_seen_is_passed_on(tmp_path: Path) -> None:
+    async with SmtpService() as mail, at_work(tmp_path / "it", mail) as office:
+        silent = await office.start("failing")
+        seen = await office.start("failing", starter="person:bob")
+        office.told()
+        amends = Amends(office.driver._project)
+        console = Console(amends, office.driver, public_url=ADDRESS, port=PORT)
+        aya = await Browser(console).sign_in("person:aya")
+        page = f"/runs/{seen}"
+        assert {f'href="/runs/{run}"' in (await aya.get("/")).text for run in (silent, seen)} == {True}
+        assert f"{page}/seen" in (await aya.get(page)).text
+        assert (await aya.press(page, f"{page}/seen")).headers["location"] == f"{page}?said=acknowledge"
+        assert "佐藤 綾" in (await aya.get(page)).text
+        assert f"{page}/seen" not in (await aya.get(page)).text
+        assert f'href="{page}"' not in (await aya.get("/")).text
+        assert (await aya.press(f"/runs/{silent}", f"{page}/seen")).status_code == 409, "it was said already"
+        stranger = await Browser(console).sign_in("person:bob")
+        assert (await stranger.get(page)).status_code == 403
+        with pytest.raises(AlreadySo, match="person:aya has seen how run"):
+            await office.driver.act(seen, Order(action="acknowledge", by="person:tom"))
+
+        for run in (silent, seen):
+            await office.turn(run, 15 * MINUTE)
+        assert office.told() == [("bob", "A run has failed: Letters go out")]
+        assert (await stranger.get(f"/runs/{silent}")).status_code == 200, "now it is asked of him"
+        texts = [line.text for run in (silent, seen) for line in story_of(amends, run, "UTC").lines]
+        assert "Nobody has said that they saw it: person:bob is told." in texts
+        assert "person:aya has seen how it ended." in texts
+        await office.turn(silent, 60 * MINUTE)
+        assert office.told() == []
+        assert not office.driver.store.verify()
+        amends.close()
 
 
 async def test_a_mail_server_that_is_down_for_an_hour_holds_nobody_up(tmp_path: Path) -> None:
@@ -252,7 +293,7 @@ async def test_a_mail_server_that_is_down_for_an_hour_holds_nobody_up(tmp_path: 
         mail.tell(SmtpScript())
         await office.turn(first, 15 * MINUTE)
         await office.turn(second, MINUTE)
-        assert [name for name, _ in office.told()] == ["aya", "lin", "tom"]
+        assert [name for name, _ in office.told()] == ["aya", "bob", "lin", "tom"], "half an hour of silence is over too"
 
 
 async def test_an_address_that_is_refused_is_told_to_the_admin_once(tmp_path: Path) -> None:

@@ -91,6 +91,8 @@ class HandedOff(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HandOffAcknowledged(Event):
+    """Somebody looks at a hand-off, or (it is empty) has seen how the run has ended."""
+
     kind_of_fact: ClassVar[str] = "report"
     handoff: str
     by: str
@@ -98,7 +100,9 @@ class HandOffAcknowledged(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Escalated(Event):
-    """Silence is passed on: about an approval by a decision, about a hand-off by a report of whoever tells people."""
+    """Silence is passed on: about an approval by a decision, about a hand-off or a run's end (empty) by a report of
+    whoever tells people.
+    """
 
     about: str
     to: str
