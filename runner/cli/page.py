@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -18,6 +18,7 @@ WIDEST = 110
 SIGNS: Mapping[Sign, tuple[str, str, str]] = {
     "done": ("✓", "+", "green"),
     "failed": ("✗", "x", "red"),
+    "part": ("~", "~", "yellow"),
     "unknown": ("?", "?", "yellow"),
     "good": ("↩", "<", "cyan"),
     "person": ("!", "!", "yellow"),
@@ -25,6 +26,11 @@ SIGNS: Mapping[Sign, tuple[str, str, str]] = {
     "wait": ("…", ".", "dim"),
 }
 """Each sign, how it looks where the terminal is ASCII only, and its colour."""
+MEANS: Mapping[Sign, str] = {
+    "done": "done", "failed": "failed", "part": "failed in part", "unknown": "not known", "good": "made good",
+    "person": "a person", "note": "remark", "wait": "under way",
+}  # fmt: skip
+"""What each sign means."""
 
 
 def console(*, to_errors: bool = False) -> Console:
@@ -39,6 +45,12 @@ def sign(which: Sign, out: Console) -> Text:
     """A sign in its colour."""
     shown, ascii_sign, style = SIGNS[which]
     return Text(shown if out.encoding.lower().startswith("utf") else ascii_sign, style=style)
+
+
+def legend(used: Collection[Sign], out: Console) -> Text:
+    """What these signs mean, in one line; empty where all of it is done, or goes on."""
+    shown = [Text.assemble(sign(which, out), f" {MEANS[which]}") for which in SIGNS if which in used]
+    return Text("   ").join(shown) if set(used) - {"done", "note", "wait"} else Text()
 
 
 def say(*lines: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rich.console import RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
 from runner.cli import page
@@ -13,7 +14,8 @@ from runner.contract import Json
 from runner.core.paths import catcher_of, list_of
 from runner.core.state import HandOff
 from runner.telling import sent, words
-from runner.telling.questions import asks, label_of, to_give, what_was_sent
+from runner.telling.consequences import consequence
+from runner.telling.questions import asks, label_of, rule_of, to_give, what_was_sent
 from runner.telling.story import Story
 
 LABEL = 23
@@ -26,11 +28,10 @@ def question(story: Story, handoff: HandOff) -> Iterator[RenderableType]:
     yield Text(f"{handoff.id}  {asks(story, handoff)}", style="bold")
     table = page.grid((6, None))
     table.add_row("  For", f"{words.plain(handoff.owner)}, since {shown(handoff.opened_at, story.zone)}{seen}")
-    step = story.bundle.find(handoff.step)
     known = {
         "In": _around(story, handoff.step),
         "Why": words.sentence(handoff.summary) if handoff.kind != "step" else "",
-        "Rule": words.sentence(step.rule) if step is not None else "",
+        "Rule": rule_of(story, handoff),
         "Note": words.sentence(handoff.say),
         **what_was_sent(story, handoff),
     }
@@ -43,7 +44,8 @@ def question(story: Story, handoff: HandOff) -> Iterator[RenderableType]:
     if handoff.kind == "set_aside":
         yield from _aside(story, handoff)
     commands = answers(story, handoff)
-    yield from (typed(label_of(story, handoff, choice), command) for choice, command in commands.items())
+    for choice, command in commands.items():
+        yield from offered(label_of(story, handoff, choice), consequence(story, choice, handoff), command)
 
 
 SOME = 10
@@ -94,6 +96,12 @@ def typed(label: str, command: str) -> Text:
     narrow = len(label) <= LABEL and len(command) + LABEL + 3 <= NARROW
     text = f"  {label:<{LABEL}} {command}" if narrow else f"  {label}\n    {command}"
     return Text(text, no_wrap=True, overflow="ignore")
+
+
+def offered(label: str, does: str, command: str) -> Iterator[RenderableType]:
+    """A choice, what it will do, and what to type for it."""
+    yield Padding(Text.assemble((words.capital(label), "bold"), f". {does}"), (0, 0, 0, 2))
+    yield Text(f"    {command}", no_wrap=True, overflow="ignore")
 
 
 def answers(story: Story, handoff: HandOff) -> dict[str, str]:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from runner.cli import page
 from runner.cli.lists import view_json
-from runner.cli.questions import question, question_json, typed
+from runner.cli.questions import offered, question, question_json
 from runner.clock import iso, shown
 from runner.contract import Json
 from runner.core.paths import list_of
@@ -21,7 +21,20 @@ from runner.language.flow import Step
 from runner.store.abridged import FEW
 from runner.store.facts import EffectView
 from runner.telling import sent, times, words
-from runner.telling.story import ENDED_WELL, Clock, Story, became, became_of, chosen, further, status_line, tagged
+from runner.telling.consequences import consequence
+from runner.telling.questions import what_was_sent
+from runner.telling.story import (
+    Clock,
+    Story,
+    became,
+    became_of,
+    chosen,
+    events_sent,
+    further,
+    reason,
+    status_line,
+    tagged,
+)
 from runner.telling.words import action_title
 
 STEP, DEEPER, LONGEST = 14, 4, 28
@@ -39,11 +52,14 @@ def full(story: Story, out: Console) -> RenderableType:
     start = story.view.started_at
     when = f"{times.moment(start, story.zone):%Y-%m-%d}, times {times.offset(start, story.zone)}"
     parts = [head(story), Text(), Text(f"What happened ({when})", style="bold"), timeline(story, out)]
-    if story.effects or story.folded:
+    if signs := page.legend({line.sign for line in chosen(story)}, out):
+        parts += [Text(), signs]
+    if story.effects or story.folded or events_sent(story):
         parts += [Text(), Text("What was done outside, and what has become of it", style="bold"), *effects(story)]
     if any(listing.items.count > FEW for listing in story.state.lists.values()) and story.whole is None:
         shown_all = f"{words.PROGRAM} runs show {story.view.run}"
-        parts += [Text(), Text(f"All items: {shown_all} --all; one: {shown_all} --step {_an_item(story)}", style="dim")]
+        counted = f"Ended items are counted only. All: {shown_all} --all; one: {shown_all} --step {_an_item(story)}"
+        parts += [Text(), Text(counted, style="dim")]
     return Group(*parts, *ending(story))
 
 
@@ -74,10 +90,11 @@ def head(story: Story) -> RenderableType:
     table.add_row("Run", Text(view.run, style="bold"))
     table.add_row("Flow", f"{view.flow}: {words.plain(view.title)}" + (" (draft)" if view.mode == "draft" else ""))
     table.add_row("Status", status(story))
-    if view.summary and view.status not in ENDED_WELL:
-        table.add_row("Why", words.sentence(words.summary(view.summary)))
+    if why := reason(story):
+        table.add_row("Why", why)
     if story.state.inputs:
-        table.add_row("Inputs", sent.pairs(story.state.inputs))
+        inputs = sent.pairs(story.state.inputs)
+        table.add_row("Inputs", f"{inputs} (whole: --json)" if "…" in inputs else inputs)
     by = f", by {words.plain(view.starter)}" if view.starter else ""
     table.add_row("Started", f"{shown(view.started_at, zone)}{by}")
     if view.ended_at is not None:
@@ -154,15 +171,15 @@ def effects(story: Story) -> Iterator[RenderableType]:
     """Every effect with its outside id and what has become of it; those of ended items of long lists as counts."""
     longest = 30 if max((len(story.place(each.path)) for each in story.effects), default=0) <= DEEP else 12
     rows = [
-        (str(each.start_no), story.place(each.path), _did(story, each), words.shown_id(each.external_id, longest),
+        (story.place(each.path), _did(story, each), words.shown_id(each.external_id, longest),
          became(story, each))
         for each in (story.effects if story.whole is not None else story.effects[:MOST_EFFECTS])
     ]  # fmt: skip
     rows += [
-        ("", story.place(each.path), each.action, f"{each.count:,} of them", became_of(story, each))
-        for each in story.folded
+        (story.place(each.path), each.action, f"{each.count:,} in all", became_of(story, each)) for each in story.folded
     ]
-    yield page.listed(("", "step", "action", "outside id", "now"), rows, fixed=(0, 1, 2, 3))
+    rows += [(place, event, "", now) for place, event, now in events_sent(story)]
+    yield page.listed(("step", "action", "outside id", "now"), rows, fixed=(0, 1, 2))
     if story.whole is None and len(story.effects) > MOST_EFFECTS:
         yield Text(f"and {len(story.effects) - MOST_EFFECTS} more (--all)")
 
@@ -190,23 +207,31 @@ def ending(story: Story, only: str = "") -> Iterator[RenderableType]:
             yield Text(f"Stands now: {', '.join(stands) or 'nothing'}.")
         if story.unknown:
             yield Text(f"Not known:  {', '.join(_some(story.unknown))}.", style="yellow")
-    for alike in _alike(story, only) if story.is_asked else ():
-        for handoff in alike[:SHOWN]:
-            yield Text()
-            yield from question(story, handoff)
-        if rest := alike[SHOWN:]:
-            yield Text()
-            yield Text(
-                f"and {len(rest)} more of the same kind, each shown by `{_shown(story, rest[0])}`:", style="bold"
-            )
-            yield page.grid_of((f"  {each.id}", story.place(each.step), each.step) for each in rest[:MOST_EFFECTS])
+    if story.is_asked:
+        yield from _questions(story, only)
     if orders := typed_orders(story):
         yield Text()
         yield Text("You can also" if story.is_asked else "You can", style="bold")
-        yield from (typed(words.offered(choice), command) for choice, command in orders.items())
+        for choice, command in orders.items():
+            yield from offered(words.offered(choice), consequence(story, choice), command)
     if story.view.mode == "draft":
         yield Text()
         yield Text("DRAFT: nothing was sent", style="bold")
+
+
+def _questions(story: Story, only: str) -> Iterator[RenderableType]:
+    """The open questions (`only` this one); of many that are alike one as a whole."""
+    yield Text()
+    yield Text(_waiting(story))
+    for alike in _alike(story, only):
+        whole = len(alike) if len(alike) <= SHOWN else 1
+        for handoff in alike[:whole]:
+            yield Text()
+            yield from question(story, handoff)
+        if rest := alike[whole:]:
+            yield Text()
+            yield Text(f"and {len(rest)} more ask the same, each shown by `{_shown(story, rest[0])}`:", style="bold")
+            yield page.grid_of(_short(story, each) for each in rest[:MOST_EFFECTS])
 
 
 def _alike(story: Story, only: str) -> list[list[HandOff]]:
@@ -218,6 +243,20 @@ def _alike(story: Story, only: str) -> list[list[HandOff]]:
         pattern = "/".join(part for part in handoff.step.split("/") if not part.isdigit())
         found.setdefault((handoff.kind, pattern), []).append(handoff)
     return list(found.values())
+
+
+def _waiting(story: Story) -> str:
+    """Whether the run rests until the open questions are answered."""
+    count = len(story.state.open_handoffs)
+    if story.view.status != "needs_person":
+        return f"The rest of the run goes on; {times.counted(count, 'question')} to answer:"
+    return "The run waits for this answer:" if count == 1 else f"The run waits for all of these {count} answers:"
+
+
+def _short(story: Story, handoff: HandOff) -> tuple[str, str, str, str]:
+    """One question in one line: its id, where it stands, the outside id, what was sent."""
+    known = what_was_sent(story, handoff)
+    return f"  {handoff.id}", story.place(handoff.step), known.get("Id", ""), known.get("With", "")
 
 
 def _shown(story: Story, handoff: HandOff) -> str:

@@ -14,10 +14,10 @@ from runner.tongue import _, marked
 DOES: Mapping[str, str] = {
     "pause": marked("Nothing new is begun in this run until somebody lets it go on. An open call gets its answer."),
     "resume": marked("The run goes on where it was paused."),
-    "stop": marked("The run ends here. What it has done stays as it is and is listed; nothing is made good."),
+    "stop": marked("The run ends here. What stands now stays as it is and is listed; nothing more is made good."),
     "stop_compensate": marked("Nothing more is begun. What the run has done is made good, the newest first."),
     "compensate": marked("Nothing more is begun. What the run has done is made good, the newest first."),
-    "take_over": marked("Nothing more is done by itself: the rest is in your hands, and the run is closed."),
+    "take_over": marked("All that is left of the run is yours: nothing more is done by itself, and the run is closed."),
     "rerun": marked("A new run begins with the same inputs under the same key."),
     "retry": marked("The step is tried again, and the run goes on from there."),
     "again": marked("The service is asked once more with the same key, so it does not do the same thing twice."),
@@ -25,9 +25,9 @@ DOES: Mapping[str, str] = {
     "happened": marked("The step counts as done with what you enter here, and the run goes on. Nothing is sent."),
     "did_not": marked("It is sent again with a new key. If it did happen after all, it happens twice: look first."),
     "go_on": marked("The run goes on with what comes next."),
-    "done": marked("It counts as put right by hand. Nothing is sent."),
-    "stands": marked("It stays as it is and is listed as standing. Nothing is sent."),
-    "close": marked("The run ends as closed. What was done stays, and nothing more happens by itself."),
+    "done": marked("Say so once it is done outside: it counts as put right. Nothing is sent."),
+    "stands": marked("It stays outside as it is, and is listed as standing. Nothing is sent."),
+    "close": marked("The run ends as closed. What stands now stays, and nothing more happens by itself."),
     "acknowledge": marked("Others see that you are looking at it. The question stays open."),
 }
 """By choice."""
@@ -49,7 +49,7 @@ BY_CASE: Mapping[str, str] = {
 WILL_BE: Mapping[str, str] = {
     "cancel": marked("is cancelled"),
     "mark": marked("stays, and is marked"),
-    "correct": marked("is corrected"),
+    "correct": marked("stays, and a correction is sent"),
     "quarantine": marked("is set aside"),
     "hand_off": marked("is handed to a person"),
     "none": marked("is left as it is"),

@@ -102,9 +102,11 @@ class Teller:
 
     # -- lines --
 
-    def told(self, asked: Collection[str] = ()) -> tuple[Line, ...]:
-        """The lines there are, what has no answer yet among them. `asked`: the steps that a person is asked about."""
-        quiet, good = self.scopes.write(asked)
+    def told(self, asked: Collection[str] = (), to_come: Collection[str] = ()) -> tuple[Line, ...]:
+        """The lines there are, what has no answer yet among them. `asked`: the steps that a person is asked about,
+        `to_come`: those that are still to be made good beside these.
+        """
+        quiet, good = self.scopes.write(asked, to_come)
         return self.tree.told(self.asking.values(), quiet, good)
 
     def _line(self, at: int, sign: Sign, step: str, text: str) -> Line:

@@ -40,11 +40,13 @@ def call_of(story: Story, handoff: HandOff) -> tuple[str, Call | None]:
 
 
 def what_was_sent(story: Story, handoff: HandOff) -> dict[str, str]:
-    """What one needs to look a call up: the action, its values, where it went, our reference."""
+    """What one needs to look a call up: its outside id, the action, its values, where it went, our reference."""
     purpose, call = call_of(story, handoff)
+    done = next((each for each in story.effects if (each.path, each.part) == (handoff.step, handoff.part)), None)
+    found = {_("Id"): words.plain(done.external_id)} if done is not None else {}
     if call is None:
-        return {}
-    found = {
+        return found
+    found |= {
         _("Call"): call.action,
         _("With"): sent.pairs(story.input_of(handoff.step, purpose, handoff.part)),
         _("To"): sent.place(call.request),
@@ -53,6 +55,14 @@ def what_was_sent(story: Story, handoff: HandOff) -> dict[str, str]:
     if known and (call.may_have_happened or call.last not in ("", "not_sent")):
         found[_("Key")] = _("{key} (our reference: it was sent along)", key=known)
     return found
+
+
+def rule_of(story: Story, handoff: HandOff) -> str:
+    """The rule of the step that a question is about; empty where the author has said more of this very question."""
+    step = story.bundle.find(handoff.step)
+    return (
+        words.sentence(step.rule) if step is not None and not (handoff.kind == "compensation" and handoff.say) else ""
+    )
 
 
 def label_of(story: Story, handoff: HandOff, choice: str) -> str:

@@ -63,13 +63,12 @@ class Listed(Told):
             self.shown.add(item)
         return item in self.shown
 
-    def text(self, asked: Collection[str], *, goes_on: bool) -> str:
-        """How far it is. `asked` are the items that a person is asked about."""
+    def text(self, asked: Collection[str], to_come: Collection[str], *, goes_on: bool) -> str:
+        """How far it is. `asked` are the items that a person is asked about, `to_come` those of which more is to be
+        made good than that.
+        """
         if self.undoes:
-            waits = sum(item in asked for item in self.undoing)
-            rest = _counted(((waits, WAIT), (len(self.undoing) - waits, marked("{count:,} under way"))))
-            items = several("{count:,} item", "{count:,} items", self.made_good)
-            return _("Made good: {items}.", items=_(", ").join((items, *rest)))
+            return self._undone(asked, to_come)
         items = several("{count:,} item", "{count:,} items", self.total)
         if self.total == self.done:
             form = marked("{items}: all done.") if self.total > 1 else marked("{items}: done.")
@@ -86,12 +85,27 @@ class Listed(Told):
         form = marked("{items}, {at_once} at once: {counts}.") if self.at_once > 1 else marked("{items}: {counts}.")
         return _(form, items=items, at_once=self.at_once, counts=_(", ").join(_counted(counts)))
 
+    def _undone(self, asked: Collection[str], to_come: Collection[str]) -> str:
+        waits = sum(item in asked and item not in to_come for item in self.undoing)
+        told = [several("{count:,} item", "{count:,} items", self.made_good)] if self.made_good or not waits else []
+        if waits:
+            told += [
+                several(
+                    "{count:,} item but for what waits for a person",
+                    "{count:,} items but for what waits for a person",
+                    waits,
+                )
+            ]
+        if moves := len(self.undoing) - waits:
+            told += [_("{count:,} under way", count=moves)]
+        return _("Made good: {items}.", items=_(", ").join(told))
+
     def sign(self, asked: Collection[str]) -> Sign:
         """The sign of its line."""
         if self.undoes:
             return "good"
         if self.failed or self.aside:
-            return "failed"
+            return "part" if self.catches else "failed"
         return "done" if self.done + len(self.accepted) == self.total else "wait"
 
 
@@ -323,18 +337,20 @@ class Scopes:
         whole = self._whole
         return whole is not None and (item == whole or is_in(item, whole) or is_in(whole, item))
 
-    def write(self, asked: Collection[str]) -> tuple[set[int], set[int]]:
+    def write(self, asked: Collection[str], to_come: Collection[str] = ()) -> tuple[set[int], set[int]]:
         """Brings every head up to date. The heads of what is quiet, and those under which all is that was made good.
 
-        `asked`: where a person is asked something.
+        `asked`: where a person is asked something; `to_come`: what is still to be made good beside that.
         """
-        items = {path for step in asked for path in (step, *around(step)) if list_of(path)}
+        items, others = (
+            {path for step in steps for path in (step, *around(step)) if list_of(path)} for steps in (asked, to_come)
+        )
         quiet: set[int] = set()
         good: set[int] = set()
         for path, told in self._told.items():
             if self._tree.head(path) != told.head:
                 continue
-            self._write(path, told, items)
+            self._write(path, told, items, others)
             is_folded = bool(list_of(path)) and self._listed(path).is_long and not self._is_whole(path)
             if is_folded and told.status == "open" and path not in items:
                 quiet.add(told.head)
@@ -342,12 +358,14 @@ class Scopes:
                 good.add(told.head)
         return quiet, good
 
-    def _write(self, path: str, told: Told, asked: Collection[str], *, goes_on: bool = True) -> None:
+    def _write(
+        self, path: str, told: Told, asked: Collection[str], to_come: Collection[str] = (), *, goes_on: bool = True
+    ) -> None:
         if self._tree.head(path) != told.head:
             return
         sign: Sign
         if isinstance(told, Listed):
-            sign, text = told.sign(asked), told.text(asked, goes_on=goes_on)
+            sign, text = told.sign(asked), told.text(asked, to_come, goes_on=goes_on)
         elif list_of(path):
             status = told.status if not told.undoes else "undone failed" if told.status == "failed" else "undone"
             sign, text = ITEM["asked" if path in asked else status]

@@ -29,7 +29,7 @@ ENDS: Mapping[str, str] = {
     "succeeded": marked("Succeeded."),
     "drafted": marked("Drafted."),
     "failed": marked("Failed; nothing had been done."),
-    "compensated": marked("Compensated; nothing stands."),
+    "compensated": marked("Compensated; what was done is made good."),
     "stopped": marked("Stopped; what was done stays."),
     "closed": marked("Closed by a person."),
 }

@@ -93,7 +93,7 @@ class Story:
                 known = self.receiver(effect.path, effect.part) or words.shown_id(effect.external_id)
                 found.append(self.place(effect.path) + (f" ({known})" if known else ""))
         alike = [each for each in self.folded if each.disposition in dispositions]
-        return [*found, *(f"{self.place(each.path)} ({each.count:,} of them)" for each in alike)]
+        return [*found, *(f"{self.place(each.path)} ({each.count:,} in all)" for each in alike)]
 
     @property
     def unknown(self) -> list[str]:
@@ -184,13 +184,43 @@ def became(story: Story, effect: EffectView) -> str:
         return _by_word(story, effect.path, effect.disposition)
     disposition = disposition_of(story, effect)
     what = _(words.DISPOSITION.get(disposition, disposition))
-    return _("{status}: {thing}", status=what, thing=words.bare(retold(effect.note))) if effect.note else what
+    why = words.bare(retold(effect.note)) or without_id(story, effect)
+    return _("{status}: {thing}", status=what, thing=why) if why else what
+
+
+def without_id(story: Story, effect: EffectView) -> str:
+    """Why an effect has no outside id: a person said that it happened; empty for every other."""
+    about = (event for event in story.events if isinstance(event, e.HandOffResolved) and event.step == effect.path)
+    said = [] if effect.external_id else [event for event in about if event.choice == "happened"]
+    if not said:
+        return ""
+    by, at = words.plain(said[-1].by), Clock(story).time(said[-1].at)
+    return _("no id, its answer was lost; {by} said at {time} that it happened", by=by, time=at)
+
+
+def events_sent(story: Story) -> list[tuple[str, str, str]]:
+    """The events that the run sent and that nothing takes back, as far as it is told: place, event, what that means."""
+    what = _("sent") if story.went_well else _("sent, not taken back")
+    steps = ((path, story.bundle.find(path)) for path, known in story.state.steps.items() if known.status == "done")
+    return [(story.place(path), step.event, what) for path, step in steps if step is not None and step.verb == "emit"]
+
+
+def reason(story: Story) -> str:
+    """Why a run stands as it does, with the step that failed; empty where that is plain from its status."""
+    view, failure = story.view, story.state.root.failure or story.state.failure
+    if view.status in ENDED_WELL or not view.summary:
+        return ""
+    text = words.summary(view.summary)
+    if failure is None or failure.summary != view.summary or not failure.step or failure.step in text:
+        return words.sentence(text)
+    return words.sentence(_("Step {step}: {why}", step=story.place(failure.step), why=text))
 
 
 def _by_word(story: Story, path: str, disposition: str) -> str:
     step = story.bundle.find(path)
     known = words.DISPOSITION.get(disposition, disposition)
-    return _(words.MADE_GOOD[step.compensate.word] if step is not None and step.compensate is not None else known)
+    word = step.compensate.word if step is not None and step.compensate is not None else ""
+    return _(words.ANSWERED_BY.get(word) or words.MADE_GOOD.get(word, known))
 
 
 def became_of(story: Story, alike: FoldedEffects) -> str:
@@ -254,9 +284,11 @@ class Telling:
         if self._personal is not None:
             view, effects = self._personal.fields_of(view), [self._personal.fields_of(each) for each in effects]
         state = self._state if view.continues else with_left_out(self._state, self._abridged, folded)
+        asked = [handoff.step for handoff in state.open_handoffs]
+        pending = {each.path for each in state.effects.values() if each.disposition == "pending"}
         return Story(
             view=view, bundle=self._bundle, state=state, effects=tuple(effects), folded=tuple(folded), zone=self._zone,
-            told=self._teller.told([handoff.step for handoff in state.open_handoffs]), now=self._amends.clock.now(),
+            told=self._teller.told(asked, pending.difference(asked)), now=self._amends.clock.now(),
             names=self._teller.scopes.names, whole=self._whole, events=tuple(self._kept or ()),
         )  # fmt: skip
 

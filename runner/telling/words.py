@@ -16,7 +16,7 @@ from runner.contract import Action
 from runner.recorded import retold
 from runner.tongue import _, marked
 
-Sign = Literal["done", "failed", "unknown", "good", "person", "note", "wait"]
+Sign = Literal["done", "failed", "part", "unknown", "good", "person", "note", "wait"]
 """What kind of thing a line tells of."""
 
 STATUS: Mapping[str, str] = {
@@ -61,8 +61,15 @@ MADE_GOOD: Mapping[str, str] = {
 }
 """The five words, and the reasoned none, as something that has been done."""
 
+ANSWERED_BY: Mapping[str, str] = {
+    "mark": marked("stays, marked"),
+    "correct": marked("stays; a correction was sent"),
+    "quarantine": marked("stays, quarantined"),
+}
+"""What has become of an effect that is not taken back but answered, by the word of its compensation."""
+
 DISPOSITION: Mapping[str, str] = {
-    "pending": marked("stands for now"),
+    "pending": marked("stands"),
     "undone": marked("cancelled"),
     "answered": marked("answered"),
     "accepted": marked("left as it is"),
@@ -80,13 +87,13 @@ CHOICES: Mapping[str, tuple[str, str]] = {
     "skip": (marked("go on without the step"), marked("go on without this step")),
     "go_on": (marked("go on"), marked("go on")),
     "done": (marked("put right by hand"), marked("it was put right by hand")),
-    "stands": (marked("leave it as it is"), marked("it stays as it is")),
-    "close": (marked("close it, all stays"), marked("close the run")),
+    "stands": (marked("leave it"), marked("it stays as it is")),
+    "close": (marked("close it; what stands now stays"), marked("close the run")),
     "again": (marked("ask the service again"), marked("ask the service again")),
-    "take_over": (marked("take it over by hand"), marked("taken over by hand")),
+    "take_over": (marked("take it all over"), marked("taken over by hand")),
     "pause": (marked("pause it"), ""),
     "resume": (marked("go on"), ""),
-    "stop": (marked("stop here, all stays"), ""),
+    "stop": (marked("end it now; what stands now stays"), ""),
     "stop_compensate": (marked("stop and make good"), ""),
     "rerun": (marked("start it anew"), ""),
 }

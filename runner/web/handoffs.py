@@ -22,7 +22,7 @@ from runner.recorded import retold
 from runner.store import outbox
 from runner.telling import sent, words
 from runner.telling.consequences import MAKES_GOOD, consequence, made_good
-from runner.telling.questions import asks, call_of, completed, label_of, to_give, what_was_sent
+from runner.telling.questions import asks, call_of, completed, label_of, rule_of, to_give, what_was_sent
 from runner.telling.story import Clock, Story, chosen
 from runner.tongue import _, marked
 from runner.web import proofs
@@ -183,13 +183,12 @@ def _packet(request: Request, way: Way, said: str, reveal: bool) -> Response:
     if reveal and may_answer:
         story = console.story(way.run, reveal=True)
         asked = story.state.handoffs[way.handoff]
-    step = story.bundle.steps.get(asked.step.rpartition("/")[2])
     is_of_flow = asked.kind == "step"
     return page(
         request, way.door, "handoff", home=way.home, story=story, view=story.view, asked=asked,
         question=question(story, asked),
         is_open=asked in story.state.open_handoffs and story.is_asked, status=standing(console, story),
-        clock=Clock(story), rule=words.sentence(step.rule) if step is not None else "",
+        clock=Clock(story), rule=rule_of(story, asked),
         why="" if is_of_flow else words.sentence(retold(asked.summary)),
         note="" if is_of_flow else words.sentence(asked.say),
         known=what_was_sent(story, asked), unknown=story.unknown, effects=effects(story), notice=notice(said),

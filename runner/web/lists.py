@@ -11,7 +11,7 @@ from runner.store import outbox
 from runner.store.facts import HandOffView
 from runner.telling import sent, words
 from runner.telling.questions import asks_about
-from runner.telling.story import Story, became, became_of, status_line
+from runner.telling.story import Story, became, became_of, events_sent, status_line
 from runner.tongue import _, marked
 from runner.web.console import Console
 from runner.web.guard import Caller
@@ -129,8 +129,11 @@ def effects(story: Story) -> Sequence[dict[str, str]]:
     ] + [
         {
             "step": story.place(each.path), "action": each.action, "id": "", "sent": "",
-            "to": _("({count} of them)", count=f"{each.count:,}"), "now": became_of(story, each),
+            "to": _("({count} in all)", count=f"{each.count:,}"), "now": became_of(story, each),
             "stands": "stands" if each.disposition in ("pending", "stands") else "",
         }
         for each in story.folded
+    ] + [
+        {"step": place, "action": event, "id": "", "sent": "", "to": "", "now": now, "stands": ""}
+        for place, event, now in events_sent(story)
     ]  # fmt: skip

@@ -15,10 +15,10 @@ from runner.people.rerun import wish_anew
 from runner.people.told import asks_to_see
 from runner.store import outbox
 from runner.store.abridged import FEW
-from runner.store.facts import RunFilter, RunView
+from runner.store.facts import RunFilter
 from runner.telling import sent, words
 from runner.telling.consequences import MAKES_GOOD, consequence, made_good
-from runner.telling.story import Clock, Story, chosen, further, status_line
+from runner.telling.story import Clock, Story, chosen, further, reason, status_line
 from runner.tongue import _
 from runner.web.console import Console, console_of
 from runner.web.guard import Caller, Operates, Refused, Sees, SignedIn, form_of
@@ -64,7 +64,7 @@ def run(
         lines=chosen(story), asked=rows_of(console, asked), facts=facts(console, story),
         effects=effects(story), picture=picture(story), lists=long_lists(story),
         is_to_see=asks_to_see(story.bundle, story.state) and (caller.operates or was_told),
-        orders=orders(story) if caller.operates else (), notice=notice(said), why=why(story.view),
+        orders=orders(story) if caller.operates else (), notice=notice(said), why=reason(story),
     )  # fmt: skip
 
 
@@ -90,13 +90,6 @@ def long_lists(story: Story) -> Sequence[tuple[str, str, int]]:
     """The lists of which the page leaves items out: path, name, how many items."""
     found = story.state.lists.items()
     return [(path, story.place(path), each.items.count) for path, each in found if each.items.count > FEW]
-
-
-def why(view: RunView) -> str:
-    """Why a run stands as it does, where that is not plain from its status."""
-    if view.status in ("succeeded", "drafted") or not view.summary:
-        return ""
-    return words.sentence(words.summary(view.summary))
 
 
 def orders(story: Story) -> Sequence[dict[str, object]]:

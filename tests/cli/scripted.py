@@ -95,6 +95,7 @@ class Play:
         return Story(
             view=self.view(), bundle=self.bundle, state=self.state, effects=tuple(effects), folded=tuple(folded),
             told=self.told(self.rows), zone=zone, now=max(self.now, self.state.at), names=self.names,
+            events=tuple(row.event for row in self.rows if row.event is not None),
         )  # fmt: skip
 
     def told(self, rows: Sequence[LogRow], read: Abridged | None = None) -> tuple[Line, ...]:

@@ -362,13 +362,13 @@ def test_stopping_compensating_and_starting_anew(terminal: Terminal) -> None:
     assert (early.code, f"`amends runs show {run}` says what can be done" in early.err) == (2, True)
     stopped = terminal.type("runs", "stop", run, "--reason", "A test.")
     assert "Stopped; what was done stays." in stopped.out
-    assert f"make good what was done amends runs compensate {run}\n" in stopped.out
+    assert f"\n    amends runs compensate {run}\n" in stopped.out
     assert terminal.type("runs", "watch", run).code == 1
     refused = terminal.type("runs", "rerun", run)
     assert refused.code == 2
     assert f"make them good first (amends runs compensate {run})" in refused.err
     cleaned = terminal.type("runs", "compensate", run)
-    assert (cleaned.code, "Compensated; nothing stands." in cleaned.out) == (0, True)
+    assert (cleaned.code, "Compensated; what was done is made good." in cleaned.out) == (0, True)
     assert run_id(cleaned.out) != run
 
 
@@ -522,7 +522,7 @@ def test_who_stops_watching_is_told_where_the_run_is(number: int, terminal: Term
     assert said.code == 130
     assert f"See it with `amends runs show {run}`" in said.err
     shown = json.loads(terminal.type("runs", "show", run, "--json").out)
-    assert (shown["status"], [effect["became"] for effect in shown["effects"]]) == ("waiting", ["stands for now"])
+    assert (shown["status"], [effect["became"] for effect in shown["effects"]]) == ("waiting", ["stands"])
     assert terminal.type("runs", "stop", run, "--compensate").code == 0
 
 

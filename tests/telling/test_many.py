@@ -132,10 +132,11 @@ def test_the_page_of_thousands_is_short(amends: Amends) -> None:
     assert len(text.splitlines()) < 60
     assert "letters     2,000 items: 1,996 done, 4 set aside.\n" in text
     assert "INV-507   Set aside: There is no room.\n" in text
-    assert "letters › note  tasks.create  1,996 of them  stands for now" in text
+    assert "letters › note  tasks.create  1,996 in all  stands" in text
     assert "INV-508" not in text
     assert f"do INV-7 alone anew     amends runs retry {RUN} letters/7\n" in text
-    assert f'leave them set aside    amends runs skip {RUN} letters --reason "…"\n' in text
+    assert "Leave them set aside. These items stay set aside, and the run goes on without" in text
+    assert f'\n    amends runs skip {RUN} letters --reason "…"\n' in text
 
 
 def test_one_item_and_everything_can_be_asked_for(amends: Amends) -> None:
