@@ -127,10 +127,10 @@ class Amends(Reading):
         """As `restored.go_on_restored`: a database that was put back from a copy may be used."""
         return await go_on_restored(self.folder, database_url(self.folder, self.settings), self.clock, by)
 
-    async def serve(self, on_ready: Callable[[], None], on_turn: Observer, door: Door) -> None:
+    async def serve(self, on_ready: Callable[[Active], None], on_turn: Observer, door: Door) -> None:
         """Drives the project's runs, with a door open, until SIGTERM or SIGINT. Raises EngineBusy if another does.
 
-        `on_turn` is told of every run's new facts.
+        `on_turn` is told of every run's new facts, `on_ready` of what starts by itself.
         """
         lock = EngineLock(self.project.folder)
         if not lock.acquire():
@@ -153,7 +153,7 @@ class Amends(Reading):
             driver.engine.observers.append(on_turn)
             triggers = driver.triggers
             async with triggers.active.watching(), running(triggers), door.serving(driver):
-                on_ready()
+                on_ready(triggers.active)
                 await stopped.wait()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,7 +13,9 @@ from runner.cli import page, place, watching
 from runner.cli.place import AsJson
 from runner.clock import iso
 from runner.contract import Json
-from runner.language.slots import Timed, timed
+from runner.language.bundle import restore
+from runner.language.slots import Timed, schedules_of
+from runner.store.active import active_flows
 from runner.telling import words
 from runner.tongue import point
 
@@ -52,15 +55,19 @@ def next_(
 
 
 def _scheduled(amends: Amends, flow: str) -> list[Entry]:
-    """The schedules of the flows that are fit to run; says so where others have some, and where there are none."""
+    """The schedules of the flows; of one with problems those of its last good version, which the engine goes by."""
     found: list[Entry] = []
-    checked = amends.project.check(flow or None)
-    for each in checked:
-        triggers = [one for one in each.flow.trigger if "schedule" in one or "cron" in one] if each.flow else []
-        if triggers and not each.is_fit_to_run:
-            page.complain(f"{each.file} has problems (`{words.PROGRAM} check {each.file}`): its schedule is not told")
-        elif each.flow is not None:
-            found += [(each.flow.id, timed(one, amends.settings.zone)) for one in triggers]
+    kept = amends.store.ask(active_flows) if amends.has_log else {}
+    for each in amends.project.check(flow or None):
+        fires, zone, note = each.flow, amends.settings.zone, ""
+        if not each.is_fit_to_run:
+            last = kept.get(Path(each.file).stem)
+            bundle = restore(last.bundle, amends.store.bundle(last.bundle)) if last and last.bundle else None
+            fires, zone = (bundle.flow, bundle.zone) if bundle is not None else (None, "")
+            note = "its last good version is on" if bundle is not None else "it starts nothing by itself"
+        if note:
+            page.complain(f"{each.file} has problems (`{words.PROGRAM} check {each.file}`): {note}")
+        found += [(fires.id, one) for one in schedules_of(fires.trigger, zone)] if fires is not None else []
     if not found:
         page.complain("No flow here has a schedule." if not flow else f"The flow {flow} has no schedule.")
     return found

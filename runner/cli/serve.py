@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Annotated
 
@@ -16,9 +16,12 @@ from runner.core.state import State
 from runner.errors import NotFound
 from runner.reading import SETTINGS
 from runner.telling import words
+from runner.triggers.active import Active
+from runner.triggers.schedule import scheduled
 from runner.web.server import HOST, PORT, WebDoor
 
 COMMANDS = place.verb()
+MOST_SCHEDULES = 20
 
 
 @COMMANDS.command(help="Drive the project's runs and show its pages until SIGTERM or Ctrl-C.")
@@ -31,7 +34,7 @@ def serve(
             raise NotFound(f"{amends.folder} is no project: it has no {SETTINGS}; `{words.PROGRAM} init` makes one")
         told: list[str] = []
         door = WebDoor(amends, host=host, port=port, on_open=lambda *pages: told.extend(_pages(*pages)))
-        asyncio.run(amends.serve(lambda: _ready(amends, told), _tell, door))
+        asyncio.run(amends.serve(lambda active: _ready(amends, active, told), _tell, door))
         page.say("Stopped. Runs that have not ended go on with the next start.")
 
 
@@ -45,11 +48,22 @@ def _tell(run: str, events: Sequence[e.Event], state: State) -> None:
             page.say(f"{at} {words.STATUS.get(event.status, event.status)}")
 
 
-def _ready(amends: Amends, pages: Sequence[str]) -> None:
+def _ready(amends: Amends, active: Active, pages: Sequence[str]) -> None:
     count = len(amends.store.open_runs())
     have = "1 run has" if count == 1 else f"{count} runs have"
     drives = f"Amends drives {amends.settings.project} ({amends.folder}); {have} not ended. Ctrl-C ends it."
-    page.say(drives, *pages)
+    page.say(drives, *pages, *_fires(active, amends.clock.now()))
+
+
+def _fires(active: Active, now: int) -> Iterator[str]:
+    """What fires by itself, the soonest first."""
+    found = sorted(
+        ((next(each.after(now)), armed.flow, each) for armed, each in scheduled(active.all())), key=lambda one: one[:2]
+    )
+    for at, flow, each in found[:MOST_SCHEDULES]:
+        yield f"Fires by itself: {flow}, {each}, next {each.told(at)}"
+    if len(found) > MOST_SCHEDULES:
+        yield f"… and {len(found) - MOST_SCHEDULES} more: {words.PROGRAM} schedule list"
 
 
 def _pages(address: str, link: str, unreached: str) -> list[str]:

@@ -130,6 +130,11 @@ def timed(trigger: Mapping[str, Json], zone: str) -> Timed:
     )  # fmt: skip
 
 
+def schedules_of(triggers: Iterable[Mapping[str, Json]], zone: str) -> tuple[Timed, ...]:
+    """The schedules among the triggers of a flow that was checked."""
+    return tuple(timed(each, zone) for each in triggers if "schedule" in each or "cron" in each)
+
+
 def _length(day: date) -> int:
     return monthrange(day.year, day.month)[1]
 

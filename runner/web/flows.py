@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 from fastapi import APIRouter
@@ -16,15 +17,18 @@ from runner.language.called import CheckedFlow
 from runner.language.fields import typed_value
 from runner.language.flow import Duration, Flow, Step
 from runner.language.nearest import did_you_mean
+from runner.language.slots import Timed, schedules_of
 from runner.recorded import retold
 from runner.telling import words
 from runner.telling.words import action_title
-from runner.tongue import _, length, marked, several
+from runner.tongue import _, length, marked, point, several
 from runner.web.console import Console, console_of
 from runner.web.guard import Caller, Sees, Starts, form_of
 from runner.web.render import go, page
 
 ROUTES = APIRouter()
+NEXT = 3
+"""Slots of a schedule that a flow's page shows."""
 
 SHORT: Mapping[str, str] = {"ms": "millisecond", "s": "second", "min": "minute"}
 """Units that are written short, and without a plural."""
@@ -71,7 +75,14 @@ def flow(request: Request, caller: Sees, flow: str) -> Response:
         request, caller, "flow", flow=checked.flow, steps=drawn(console, checked.flow), problems=checked.problems,
         is_fit=checked.is_fit_to_run, kept=_kept(console, checked),
         triggers=[", ".join(map(str, each)) for each in checked.flow.trigger],
+        slots=_slots(console, checked.flow) if checked.is_fit_to_run else (),
     )  # fmt: skip
+
+
+def _slots(console: Console, found: Flow) -> Sequence[tuple[Timed, Sequence[str]]]:
+    """The next slots of each schedule, as they are shown."""
+    now, triggers = console.amends.clock.now(), schedules_of(found.trigger, console.project.settings.zone)
+    return [(each, [point(at, each.zone) for at in islice(each.after(now), NEXT)]) for each in triggers]
 
 
 def drawn(console: Console, found: Flow) -> Sequence[dict[str, object]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases.processes import amends, serving
 from tests.cli.terminal import Terminal
 
 FLOW = """flow: {name}
@@ -65,8 +66,20 @@ def test_a_flow_with_problems_is_named_and_the_others_are_told(terminal: Termina
     write(terminal, "daily", DAILY)
     write(terminal, "wrong", "  - schedule: every day at 25:00\n")
     said = terminal.type("schedule", "list")
-    assert said.err == "flows/wrong.yaml has problems (`amends check flows/wrong.yaml`): its schedule is not told\n"
+    assert said.err == "flows/wrong.yaml has problems (`amends check flows/wrong.yaml`): it starts nothing by itself\n"
     assert len(said.out.splitlines()) == 3
+
+
+async def test_serve_says_what_fires_and_a_last_good_version_goes_on(terminal: Terminal) -> None:
+    write(terminal, "daily", DAILY)
+    async with serving(terminal.folder) as process:
+        assert process.stdout is not None
+        said = [(await process.stdout.readline()).decode() for _ in range(4)]
+        assert [line.split(",")[0] for line in said if line.startswith("Fires")] == ["Fires by itself: daily"] * 2
+        write(terminal, "daily", "  - schedule: every day at 25:00\n")
+        code, out, err = await amends(terminal.folder, "schedule", "list", "--json")
+    assert (code, [each["schedule"] for each in json.loads(out)]) == (0, ["every day at 02:30", "*/10 * * * *"])
+    assert err == "flows/daily.yaml has problems (`amends check flows/daily.yaml`): its last good version is on\n"
 
 
 def test_where_there_is_none_that_is_said(terminal: Terminal) -> None:

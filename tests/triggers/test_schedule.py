@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,29 +15,18 @@ import pytest
 from runner.clock import DAY, MINUTE, MachineClock, iso
 from runner.core import events as e
 from runner.language.slots import timed
+from runner.reading import Reading
 from runner.store.facts import RunFilter, RunView
 from runner.store.log import SITE
 from runner.triggers import schedule as room
 from runner.triggers.running import running
 from runner.triggers.schedule import MOST_CAUGHT_UP, MOST_TOLD, Schedules
 from tests.cases.ground import Engine, Ground, opened, until
+from tests.triggers.clock import PutOnClock
 from tests.triggers.ground import arrivals, starts
+from tests.triggers.slots_killed import killed
 
 WAITS = "  - { id: answer, wait_for: answered, within: 30 days }\n"
-
-
-class PutOnClock(MachineClock):
-    """The machine's clock, put to some moment and going on from there."""
-
-    def __init__(self, text: str) -> None:
-        self._by = 0
-        self.put(text)
-
-    def put(self, text: str) -> None:
-        self._by += round(datetime.fromisoformat(text).timestamp() * 1000) - self.now()
-
-    def now(self) -> int:
-        return super().now() + self._by
 
 
 def report(
@@ -297,6 +287,27 @@ async def test_both_changes_of_the_clock_with_real_runs(
                 engine = await stack.enter_async_context(serving(ground, clock))
         assert [slot[8:] for slot in told(engine)] == expected.split()
         assert facts(engine, e.SlotMissed) == []
+
+
+async def test_a_process_that_dies_between_a_slot_and_its_run(tmp_path: Path) -> None:
+    """Four days to make up for, killed three times around the commits: one run for each slot, one effect for each run."""
+    clock, noon = PutOnClock("2026-09-01T08:00:00+09:00"), "2026-09-04T12:00:00+09:00"
+    flow = report(more="    missed: all\n    overlap: allow\n")
+    async with opened(tmp_path, flow) as ground:
+        async with serving(ground, clock) as engine:
+            assert runs(engine) == []
+        for point, nth, left in (("before", 1, 0), ("after", 1, 1), ("before", 2, 2)):
+            assert await killed(ground.folder, noon, point, nth) == -signal.SIGKILL
+            reading = Reading(ground.folder)
+            assert len(reading.runs(RunFilter())) == left, (point, nth)
+            reading.close()
+        clock.put(noon)
+        async with serving(ground, clock) as engine:
+            assert sorted(day[8:10] for day in told(engine)) == ["01", "02", "03", "04"]
+            for view in runs(engine):
+                await engine.until(view.run, "succeeded")
+            assert len(ground.made("/log")) == 4
+            assert engine.store.verify() == []
 
 
 async def test_slots_before_a_database_was_put_back_are_listed_and_not_fired(tmp_path: Path) -> None:

@@ -320,6 +320,15 @@ async def test_a_flow_is_drawn_with_its_compensations(console: Console) -> None:
     assert "wait pause Waits 2 days" in said
 
 
+async def test_a_flow_s_page_tells_its_next_slots(console: Console) -> None:
+    flow = console.amends.folder / "flows" / "waiting.yaml"
+    trigger = "trigger: { schedule: every day at 12:30, zone: Asia/Tokyo }\nsteps:"
+    flow.write_text(flow.read_text(encoding="utf-8").replace("steps:", trigger, 1), encoding="utf-8")
+    browser = await Browser(console).sign_in("person:vera")
+    shown = words_of(await browser.get("/flows/waiting"))
+    assert re.search(r"every day at 12:30 \(Asia/Tokyo\)\): (\d{4}-\d\d-\d\d 12:30 \+09:00(; )?){3} ", shown)
+
+
 async def test_a_run_is_started_from_the_form(console: Console) -> None:
     browser = await Browser(console).sign_in("person:anna")
     wrong = await browser.press("/flows/asking/start")
