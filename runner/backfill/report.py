@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import json
 import os
 from collections import Counter
@@ -20,10 +19,9 @@ from runner.language.bundle import Bundle
 from runner.store.facts import RunView
 from runner.store.sql import SqlStore
 from runner.telling import words
+from runner.telling.cells import csv_lines
 
 OURS = ("run", "run key", "this time", "status", "what stands", "what happened", "who must act")
-FORMULA = tuple("=+-@\t\r\n＝＋－＠")
-"""Signs at the beginning of a cell that make a spreadsheet run it, the wide ones too."""
 BEGUN = {STARTED: "started", JOINED: "joined"}
 KINDS = (".csv", ".xlsx")
 
@@ -132,10 +130,7 @@ def _text(value: Json) -> str:
 
 
 def _write_csv(file: Path, rows: Iterable[Sequence[str]]) -> None:
-    """With a mark, so that spreadsheets read it as UTF-8; a cell that they would run gets a sign before it."""
-    with file.open("w", encoding="utf-8-sig", newline="") as out:
-        writer = csv.writer(out)
-        for row in rows:
-            writer.writerow([f"'{text}" if text.startswith(FORMULA) else text for text in row])
+    with file.open("w", encoding="utf-8", newline="") as out:
+        out.writelines(csv_lines(rows))
         out.flush()
         os.fsync(out.fileno())

@@ -30,6 +30,7 @@ NOUNS: dict[str, str] = {
     "people": "sign-in links, passwords and tokens: invite, password, token",
     "flows": "the project's flows, their versions, what differs",
     "schedule": "what fires by itself, and when next",
+    "forms": "the forms, and what was sent with them: list, export",
     "connections": "list the connections and their limits, hold and release one",
     "connectors": "list connectors, show their actions and fields",
     "secrets": "which secrets are needed, and which are missing",

@@ -90,6 +90,7 @@ def tell_next(folder: Path, views: list[RunView]) -> None:
             "To let it go on, start the servers again in a second terminal, then answer:",
             f"  {PROGRAM} demo . --servers",
             f"  {PROGRAM} runs settle {waiting.run} {waiting.at_step} --happened",
+            f"With the servers and `{PROGRAM} serve` the flow also starts from its form: http://127.0.0.1:8484/forms/signup",
         )
 
 

@@ -212,6 +212,13 @@ def listed(
     return lambda connection: [_arrival(row) for row in connection.execute(asked)]
 
 
+def led_to(source: str) -> Callable[[Connection], Sequence[str]]:
+    """For `SqlStore.ask`: the runs that a trigger has started or joined, oldest first, each once."""
+    asked = select(arrivals.c.run_id).where(arrivals.c.source == source, arrivals.c.status == "started")
+    asked = asked.order_by(arrivals.c.at, arrivals.c.arrival)
+    return lambda connection: list(dict.fromkeys(connection.execute(asked).scalars()))
+
+
 def found(arrival: str, *, flow: str = "") -> Callable[[Connection], Sequence[Arrival]]:
     """For `SqlStore.ask`: the arrivals with this id, of every flow or of one."""
     asked = select(arrivals).where(arrivals.c.arrival == arrival)

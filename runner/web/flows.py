@@ -76,6 +76,7 @@ def flow(request: Request, caller: Sees, flow: str) -> Response:
         is_fit=checked.is_fit_to_run, kept=_kept(console, checked),
         triggers=[", ".join(map(str, each)) for each in checked.flow.trigger],
         slots=_slots(console, checked.flow) if checked.is_fit_to_run else (),
+        forms=[each["form"] for each in checked.flow.trigger if "form" in each],
     )  # fmt: skip
 
 

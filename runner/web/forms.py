@@ -15,7 +15,7 @@ from fastapi import APIRouter
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from runner.contract import Json, digest
 from runner.errors import InputsInvalid, NotPossible, StoreError
@@ -24,6 +24,8 @@ from runner.language.flow import Flow
 from runner.language.types import MISSING
 from runner.recorded import retold
 from runner.telling import words
+from runner.telling.answers import answer_json, answer_rows, answers_to
+from runner.telling.cells import csv_lines
 from runner.tongue import _, marked
 from runner.triggers import form as paper
 from runner.triggers.active import Armed
@@ -31,7 +33,7 @@ from runner.triggers.form import Entry, Page
 from runner.triggers.formdesk import FormDesk, Stamp
 from runner.triggers.intake import Coming
 from runner.web.console import Console, console_of
-from runner.web.guard import Caller, Fills, Refused, SignInFirst, refuse_strangers
+from runner.web.guard import Caller, Fills, Refused, Sees, SignInFirst, refuse_strangers
 from runner.web.render import go, page
 from runner.web.shell import LARGEST, POLICY
 from runner.web.sign_in import address_of
@@ -133,6 +135,23 @@ def thank(request: Request, caller: Fills, name: str, reference: str = "") -> Re
     told = sheet.desk.seal.reference(reference)
     asking = caller if sheet.needs_sign_in else NOBODY
     return sheet.framed(page(request, asking, "form_sent", sheet=sheet, reference=told))
+
+
+@ROUTES.get("/forms/{name}/answers.{kind}", include_in_schema=False)
+def export(request: Request, caller: Sees, name: str, kind: str, reveal: bool = False) -> Response:
+    """What was sent with a form, for a spreadsheet or a program; with personal data for those who may see it."""
+    console = console_of(request)
+    found = list(answers_to(console.store, name, reveal=reveal and caller.operates))
+    if kind not in KINDS or not (found or console.driver.triggers.active.on("form", name)):
+        raise Refused(404, _("There is no such form here."))
+    if kind == "json":
+        return JSONResponse([answer_json(one, console.zone) for one in found])
+    text = "".join(csv_lines(answer_rows(found, console.zone)))
+    named = {"content-disposition": f'attachment; filename="{name}.csv"'}
+    return Response(text, media_type="text/csv; charset=utf-8", headers=named)
+
+
+KINDS = ("csv", "json")
 
 
 def _sheet(request: Request, caller: Caller, name: str) -> Sheet:
