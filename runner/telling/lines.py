@@ -20,18 +20,7 @@ from runner.store.abridged import WHOLE, Abridged
 from runner.store.facts import LogRow
 from runner.telling import sent
 from runner.telling.scopes import Scopes
-from runner.telling.sentences import (
-    BUSY,
-    ENDS,
-    FOLLOWS,
-    GOES_ON,
-    LOOKED,
-    NOT_MADE_GOOD,
-    NOTHING,
-    SAID,
-    SAID_OF_END,
-    STEP_FAILED,
-)
+from runner.telling.sentences import BUSY, ENDS, FOLLOWS, GOES_ON, LOOKED, NOT_MADE_GOOD, NOTHING, STEP_FAILED, said_of
 from runner.telling.tree import Line, Tree
 from runner.telling.words import MADE_GOOD, Sign, action_title, answered, bare, plain, sentence, shown_id
 from runner.tongue import _, marked
@@ -90,13 +79,11 @@ class Teller:
             return
         if isinstance(row.event, e.CallEvent):
             self.asking.pop(row.event.call, None)
-        if said := SAID.get(type(row.event)):
+        if said := said_of(row.event):
             words = {each.name: retold(plain(getattr(row.event, each.name))) for each in fields(row.event)}
             known = _(" ({id})", id=shown_id(row.event.external_id)) if row.event.external_id else ""
             words |= {"because": _because(words.get("reason", "")), "known": known}
-            is_of_end = not (words.get("handoff") or words.get("about"))
-            form = SAID_OF_END.get(type(row.event), said[1]) if is_of_end else said[1]
-            self.say(row.event, said[0], sentence(_(form, **words)))
+            self.say(row.event, said[0], sentence(_(said[1], **words)))
         elif told := _TOLD.get(type(row.event)):
             told(self, row.event)
 

@@ -63,3 +63,11 @@ FOR_MACHINES: Mapping[type[e.Event], str] = {
     e.NoticeSent: "that somebody was told is said where the question is shown",
 }
 """Facts of a run that have no line, and why."""
+
+
+def said_of(event: e.Event) -> tuple[Sign, str] | None:
+    """The line of a fact that is always one; None for the others."""
+    is_of_end = isinstance(event, e.HandOffAcknowledged | e.Escalated) and not getattr(event, "handoff", "")
+    if is_of_end and not getattr(event, "about", ""):
+        return "person", SAID_OF_END[type(event)]
+    return SAID.get(type(event))
