@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, exists, insert, select, update
 
 from runner.contract import Json
 from runner.core.events import DeliveryConflict, DeliveryIgnored, Restored, SiteEvent, SlotMissed, SlotSkipped
@@ -174,8 +174,9 @@ def cursor(name: str) -> Callable[[Connection], str]:
 
 
 def cursors_of(prefix: str) -> Callable[[Connection], Mapping[str, str]]:
-    """For `SqlStore.ask`: where each trigger stands whose cursor's name begins so."""
-    asked = select(cursors.c.name, cursors.c.value).where(cursors.c.name.startswith(prefix, autoescape=True))
+    """For `SqlStore.ask`: where each trigger stands whose cursor's name begins so. Entities have cursors too."""
+    end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+    asked = select(cursors.c.name, cursors.c.value).where(cursors.c.name >= prefix, cursors.c.name < end)
     return lambda connection: {row.name: row.value for row in connection.execute(asked)}
 
 
@@ -229,15 +230,13 @@ def found(arrival: str, *, flow: str = "") -> Callable[[Connection], Sequence[Ar
 def still_going(flow: str, source: str, but: str = "") -> Callable[[Connection], str]:
     """For `SqlStore.ask`: a run of a flow that has not ended, started by a source that begins so, by another arrival
     than `but`; empty for none."""
-    asked = (
-        select(runs.c.run_id)
-        .join(arrivals, arrivals.c.run_id == runs.c.run_id)
-        .where(runs.c.flow == flow, runs.c.ended_at.is_(None), arrivals.c.flow == flow)
-        .where(arrivals.c.status == "started", arrivals.c.source.startswith(source, autoescape=True))
-        .where(arrivals.c.arrival != but)
-        .order_by(runs.c.started_at, runs.c.run_id)
-        .limit(1)
-    )
+    began = exists().where(
+        arrivals.c.run_id == runs.c.run_id, arrivals.c.run_id != "", arrivals.c.arrival != but,
+        arrivals.c.source.startswith(source, autoescape=True), arrivals.c.status == "started",
+    )  # fmt: skip
+    of_flow = runs.c.flow.concat("") == flow  # no index is used for it, so only the open runs are walked
+    asked = select(runs.c.run_id).where(runs.c.ended_at.is_(None), of_flow, began)
+    asked = asked.order_by(runs.c.started_at, runs.c.run_id).limit(1)
     return lambda connection: connection.execute(asked).scalar() or ""
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import Engine, event
 
+from runner.store.arrivals import cursors_of, restored_after, still_going
 from runner.store.facts import RunFilter
 from runner.store.sql import SqlStore
 from tests.store.samples import new_run
@@ -40,6 +41,9 @@ ASKED: dict[str, Ask] = {
     "hand-offs of a run": lambda store: store.handoffs(run="r1"),
     "versions": lambda store: store.versions(),
     "versions of a flow": lambda store: store.versions("signup"),
+    "runs of a schedule": lambda store: store.ask(still_going("signup", "schedule:")),
+    "cursors of a kind": lambda store: store.ask(cursors_of("schedule:")),
+    "put back since": lambda store: store.ask(restored_after(1)),
 }
 SORTED = {"next in line", "hand-offs of a run", "versions", "versions of a flow"}
 """Short lists that may be sorted after they were found."""
