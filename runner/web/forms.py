@@ -125,7 +125,9 @@ NOBODY = Caller(csrf="-")
 def show(request: Request, caller: Fills, name: str) -> Response:
     """The empty form."""
     sheet = _sheet(request, caller, name)
-    return sheet.show(paper.blank(sheet.fields))
+    answer = sheet.show(paper.blank(sheet.fields))
+    answer.headers["Cache-Control"] = "private, no-cache"  # who goes back to it finds this very page, with its stamp
+    return answer
 
 
 @ROUTES.get("/forms/{name}/thanks")
@@ -206,7 +208,13 @@ class Sent:
         return self.values.get("do", "")
 
 
-@ROUTES.post("/forms/{name}")
+@ROUTES.get("/forms/{name}/send")
+def begin_again(request: Request, _caller: Fills, name: str) -> Response:
+    """For whoever types the address of a page that was sent."""
+    return go(request, f"/forms/{name}")
+
+
+@ROUTES.post("/forms/{name}/send")
 async def send(request: Request, caller: Fills, name: str) -> Response:
     """A button of the page: a row more or less, or the one that sends."""
     sheet = _sheet(request, caller, name)
@@ -233,30 +241,28 @@ async def _take(sheet: Sheet, sent: Sent, stamp: Stamp | None, written: str) -> 
     if sent.values.get(TRAP) or sheet.console.now - stamp.at < sheet.desk.quickest:
         text = _("That was very quick. Please look through it once more, and send it again.")
         return sheet.show(sent.page, written, text=text, code=409)
+    if text := _closed(sheet):
+        return sheet.show(sent.page, written, text=text, code=503)
     reading = paper.read(sheet.armed, sent.page)
     if not reading.fits:
         text = " ".join(words.sentence(retold(one)) for one in reading.wrong)
         return sheet.show(reading.page, written, text=text, code=422)
-    if text := await _closed(sheet, sent.page):
-        return sheet.show(sent.page, written, text=text, code=503)
+    try:
+        for file in (entry.file for top in sent.page for entry in top.each() if entry.file):
+            content = sheet.desk.uploads.content(str(file["sha256"]))
+            await asyncio.to_thread(sheet.console.store.artifacts.put, content or b"")
+    except OSError:
+        log.exception("the files of a form cannot be kept")
+        return sheet.show(sent.page, written, text=_(UNSTORED), code=503)
     return await _begin(sheet, sent, stamp, reading)
 
 
-async def _closed(sheet: Sheet, told: Page) -> str:
-    """Keeps the files of a page for good; or why nothing is taken at the moment."""
-    held, store = sheet.console.driver.engine.limits.held, sheet.console.store
+def _closed(sheet: Sheet) -> str:
+    """Why nothing is taken at the moment; empty where it is."""
+    held = sheet.console.driver.engine.limits.held
     if any(f"flow:{one.flow}" in held for one in sheet.armed):
         return _("This form is closed at the moment. Keep this page open, and send it again later.")
-    if not store.is_short:
-        try:
-            for file in (entry.file for top in told for entry in top.each() if entry.file):
-                content = sheet.desk.uploads.content(str(file["sha256"]))
-                await asyncio.to_thread(store.artifacts.put, content or b"")
-        except OSError:
-            log.exception("the files of a form cannot be kept")
-        else:
-            return ""
-    return _(UNSTORED)
+    return _(UNSTORED) if sheet.console.store.is_short else ""
 
 
 async def _begin(sheet: Sheet, sent: Sent, stamp: Stamp, reading: paper.Reading) -> Response:
@@ -322,9 +328,14 @@ async def _file(
         has_gone = bool(known) and desk.uploads.content(str(known["sha256"])) is None
         return _("Please choose the file once more.") if has_gone else known
     try:
+        if console.store.is_short:
+            return _(UNSTORED)
         return await asyncio.to_thread(
             desk.uploads.keep, entry.kind, upload.filename, upload.file, size=upload.size or 0,
             largest=console.project.settings.file_limit, now=console.now,
         )  # fmt: skip
     except (ValueError, NotPossible) as error:
         return str(error)
+    except OSError:
+        log.exception("a file of a form cannot be kept")
+        return _(UNSTORED)

@@ -112,7 +112,7 @@ class Filler:
         """As a browser sends it from another site's page or from ours: without a word of where it comes from."""
         parts: dict[str, Any] = {name: (None, value) for name, value in fields.items()}
         return await self.browser.client.post(
-            self.path, files={**parts, **(files or {})}, headers={"accept-language": self.language}
+            f"{self.path}/send", files={**parts, **(files or {})}, headers={"accept-language": self.language}
         )
 
 

@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from fastapi.routing import APIRoute
 
 from runner.clock import DAY
 from runner.people.access import new_password
@@ -18,8 +19,10 @@ from runner.people.holds import Hold
 from runner.store.arrivals import listed
 from runner.tongue import LANGUAGES
 from runner.triggers.formdesk import OF_ONE
+from runner.web.application import application
 from runner.web.console import Console
 from runner.web.forms import TRAP
+from runner.web.guard import FILLER, Guard
 from tests.web.filling import ASK, FLOWS, GIVEN, PDF, Filler, began, office, runs_of, wrong_in
 from tests.web.ground import Browser, words_of
 
@@ -50,6 +53,7 @@ async def test_a_form_with_everything_becomes_a_run(console: Console) -> None:
         assert event.run in words_of(thanks)
         thanks = await filler.browser.get(answer.headers["location"])
     assert len(runs_of(console)) == 1
+    assert (await filler.browser.get("/forms/expense/send")).headers["location"] == "/forms/expense"
     odd = await filler.browser.get("/forms/expense/thanks?reference=buy.now")
     assert (odd.status_code, "buy" in odd.text) == (200, False)
 
@@ -225,7 +229,7 @@ async def test_nobody_sends_a_form_all_the_time(console: Console) -> None:
     assert runs_of(console) == []
 
 
-@pytest.mark.parametrize("path", ["/forms/ask", "/forms/members", "/runs"])
+@pytest.mark.parametrize("path", ["/forms/ask/send", "/forms/members/send", "/runs"])
 async def test_a_body_without_end_is_refused(console: Console, path: str) -> None:
     browser = await Browser(console).sign_in("person:tom")
     bound = 61_000_000 if path.startswith("/forms/") else 1_000_000
@@ -253,7 +257,7 @@ async def test_a_body_without_end_is_refused(console: Console, path: str) -> Non
     ],
 )  # fmt: skip
 async def test_odd_bodies_get_a_page(console: Console, content: bytes, kind: str) -> None:
-    answer = await Browser(console).client.post("/forms/expense", content=content, headers={"content-type": kind})
+    answer = await Browser(console).client.post("/forms/expense/send", content=content, headers={"content-type": kind})
     assert answer.status_code in (400, 409)
     assert "<h1>" in answer.text
     assert runs_of(console) == []
@@ -265,7 +269,7 @@ async def test_odd_bodies_get_a_page(console: Console, content: bytes, kind: str
 async def test_a_form_for_people_who_have_signed_in(console: Console) -> None:
     stranger = await Browser(console).get("/forms/members")
     assert (stranger.status_code, stranger.headers["location"]) == (303, "/sign-in?next=/forms/members")
-    assert (await Browser(console).client.post("/forms/members", data={"in.name": "x"})).status_code == 303
+    assert (await Browser(console).client.post("/forms/members/send", data={"in.name": "x"})).status_code == 303
     paul = await Browser(console).sign_in("person:paul")
     assert (await paul.get("/forms/members")).status_code == 303, "whoever came by a link has not signed in"
     await console.driver.admit(new_password("person:paul", "four words in a row", now=console.now))
@@ -280,6 +284,29 @@ async def test_a_form_for_people_who_have_signed_in(console: Console) -> None:
     assert (await filler.post(fields)).status_code == 303
     event = began(console)
     assert (event.starter, event.trigger["by"], event.trigger["form"]) == ("person:paul", "person:paul", "members")
+
+
+async def test_whoever_is_named_in_a_public_form_does_not_approve_it(console: Console) -> None:
+    for form, field in (("ask", "in.mail"), ("members", "in.name")):
+        filler = await Filler(console, "ask").open()
+        await filler.send({"in.name": form, field: "TOM@acme.test"})
+    able = {}
+    for view in runs_of(console):
+        bundle, state = console.amends.state(view.run)
+        able[str(state.inputs["mail"])] = console.driver.desk.entitled(
+            bundle, state, ("person:tom", "person:olga"), console.now
+        )
+    assert able == {"TOM@acme.test": ("person:olga",), "None": ("person:tom", "person:olga")}
+
+
+async def test_these_routes_are_open_to_whoever_fills_in_a_form(console: Console) -> None:
+    routes = (route for route in application(console).routes if isinstance(route, APIRoute))
+    found = {
+        route.path
+        for route in routes
+        if any(isinstance(one.call, Guard) and one.call.declares == FILLER for one in route.dependant.dependencies)
+    }
+    assert found == {"/forms/{name}", "/forms/{name}/send", "/forms/{name}/thanks"}
 
 
 async def test_a_public_form_gives_and_takes_no_cookie(console: Console) -> None:
@@ -328,16 +355,20 @@ async def test_without_room_nothing_is_taken_and_nothing_lost(
     caplog.set_level(logging.CRITICAL)
     floor, console.store._floor = console.store._floor, 1 << 62
     page = await filler.send(GIVEN, {"in.receipt": PDF})
-    assert (page.status_code, "Nothing can be stored" in page.text) == (503, True)
+    assert (page.status_code, page.text.count("Nothing can be stored")) == (503, 3)
     assert filler.hidden["in.name"] == "佐藤 綾"
     console.store._floor = floor
+    assert wrong_in(await filler.send()) == {}
+    assert began(console).inputs["receipt"] is None, "it was not kept, and the page says so"
+    filler = await Filler(console, "expense").open()
     root = console.store.artifacts.root
     root.parent.joinpath("away").write_text("")
     console.store.artifacts.root = root.parent / "away"
-    assert (await filler.send()).status_code == 503
+    assert (await filler.send(GIVEN, {"in.receipt": PDF})).status_code == 503
     console.store.artifacts.root = root
-    assert runs_of(console) == []
+    assert len(runs_of(console)) == 1
     assert (await filler.send()).status_code == 303
+    assert len(runs_of(console)) == 2
 
 
 async def test_a_flow_that_breaks_leaves_its_form_as_it_was(console: Console) -> None:
