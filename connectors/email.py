@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import ipaddress
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
@@ -26,9 +25,10 @@ from typing import Any
 import aiosmtplib
 
 from connectors.client import trusting
-from connectors.guard import AddressRefused, Guard, is_public, literal
+from connectors.guard import AddressRefused
 from connectors.letter import address, build, freeze
-from connectors.service import resolver, secret_only, secret_or_text, trusted_file
+from connectors.mailhost import HOST_SETTINGS, MailHost, PublicServer, read_login, read_server
+from connectors.service import resolver
 from runner.clock import HOUR, MINUTE, MachineClock
 from runner.contract import Action, Connector, Json, Outcome, Purpose, Reason, Request, Result, Retry, Tools
 from runner.errors import NotFound, RequestError, SecretMissing, SettingsError
@@ -72,23 +72,18 @@ class EmailKind:
 
     def settings(self) -> Mapping[str, Json]:
         return {
-            "host": "text",
-            "port": "integer or empty",
+            **HOST_SETTINGS,
             "user": "text or empty",
             "password": "secret or empty",
             "from": "text",
             "reply_to": "text or empty",
-            "security": {"choice": ["starttls", "tls", "none"], "empty": True},
-            "allow_private": "yes_no or empty",
-            "allow_insecure": "yes_no or empty",
-            "ca": "text or empty",
         }
 
     def actions(self) -> Mapping[str, Action]:
         return {"send": SEND}
 
     def connect(self, name: str, settings: Mapping[str, Json], tools: Tools) -> Connector:
-        server = _read_server(name, settings)
+        server = read_server(name, settings, PORTS, "smtp.example.com")
         try:
             sender = address(settings.get("from"), "from")
             reply_to = settings.get("reply_to") or ""
@@ -96,56 +91,8 @@ class EmailKind:
                 address(reply_to, "reply_to")
         except RequestError as error:
             raise SettingsError(f"{name}: {error}") from None
-        user, password = settings.get("user"), settings.get("password")
-        if user:
-            secret_or_text(name, "user", user)
-            secret_only(name, "password", password)
-        elif password:
-            raise SettingsError(f"{name}: there is a password and no user")
-        login = (user, password) if user else ()
+        login = read_login(name, settings)
         return _Mail(name=name, server=server, sender=sender, reply_to=str(reply_to), login=login, tools=tools)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Server:
-    """Where mails are handed in, and how."""
-
-    host: str
-    port: int
-    security: str
-    guard: Guard
-    ca: str
-
-    @property
-    def shown(self) -> str:
-        return f"{self.host}:{self.port}"
-
-
-def _read_server(name: str, settings: Mapping[str, Json]) -> _Server:
-    host, security = settings.get("host"), settings.get("security") or "starttls"
-    if not isinstance(host, str) or not host.strip() or not host.isascii() or any(char in host for char in " /@\r\n"):
-        raise SettingsError(f"{name}: host must be the name of a mail server, like smtp.example.com")
-    if security not in PORTS:
-        raise SettingsError(f'{name}: security "{security}" must be starttls, tls or none')
-    port = settings.get("port") or PORTS[str(security)]
-    if not isinstance(port, int) or isinstance(port, bool) or not 0 < port < 65536:
-        raise SettingsError(f"{name}: port must be a number from 1 to 65535")
-    for switch in ("allow_private", "allow_insecure"):
-        if not isinstance(settings.get(switch, False), bool):
-            raise SettingsError(f"{name}: {switch} must be true or false")
-    if security == "none" and not settings.get("allow_insecure"):
-        why = "security: none sends mail and password in clear text; for a server on this machine or network"
-        raise SettingsError(f"{name}: {why} add allow_insecure: true")
-    guard = Guard(allow_private=settings.get("allow_private", False))
-    try:
-        number = literal(host)
-        guard.check_host(host)
-    except AddressRefused as error:
-        raise SettingsError(f"{name}: {error}") from None
-    if security == "none" and number is not None and is_public(number):
-        raise SettingsError(f"{name}: security: none is for a server on this machine or network, and {host} is public")
-    ca = trusted_file(name, settings.get("ca"))
-    return _Server(host=host, port=port, security=str(security), guard=guard, ca=ca)
 
 
 class _Stopped(Exception):
@@ -161,7 +108,7 @@ class _Mail:
     """One connection of the kind `email`. `login` is user and password as the settings name them, or empty."""
 
     name: str
-    server: _Server
+    server: MailHost
     sender: tuple[str, str]
     reply_to: str
     login: tuple[Json, ...]
@@ -230,7 +177,7 @@ class _Mail:
 class _Talk:
     """One conversation with a server. `began` turns true when the first byte of the message may leave."""
 
-    def __init__(self, server: _Server) -> None:
+    def __init__(self, server: MailHost) -> None:
         self.began = False
         self._server = server
         self._smtp: aiosmtplib.SMTP | None = None
@@ -268,7 +215,10 @@ class _Talk:
         """Connects to a checked address, encrypted as the settings say."""
         server, context = self._server, trusting(self._server.ca)
         direct = server.security == "tls"
-        sock = await self._open()
+        try:
+            sock = await server.connect()
+        except PublicServer as error:
+            raise _Stopped("refused", "forbidden", str(error)) from None
         self._smtp = smtp = aiosmtplib.SMTP(
             hostname=server.host,
             port=None,
@@ -315,26 +265,6 @@ class _Talk:
     def _need(self, smtp: aiosmtplib.SMTP, extension: str, reason: Reason, otherwise: str) -> None:
         if not smtp.supports_extension(extension):
             raise _Stopped("refused", reason, otherwise.format(self._server.shown))
-
-    async def _open(self) -> socket.socket:
-        """A socket that is connected to one of the host's checked addresses."""
-        server, last = self._server, OSError("no address")
-        for family, found in await server.guard.resolve(server.host, server.port):
-            if server.security == "none" and is_public(ipaddress.ip_address(found)):
-                summary = f"{server.shown} is a public server; mail goes to it encrypted or not at all"
-                raise _Stopped("refused", "forbidden", summary)
-            sock = socket.socket(family, socket.SOCK_STREAM)
-            sock.setblocking(False)
-            try:
-                await asyncio.get_running_loop().sock_connect(sock, (found, server.port))
-                return sock
-            except OSError as error:
-                sock.close()
-                last = error
-            except BaseException:
-                sock.close()
-                raise
-        raise last
 
 
 def _refused(shown: str, code: int, words: str) -> Outcome:
