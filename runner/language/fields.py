@@ -283,6 +283,14 @@ def kind_of_field(written: Json) -> str:
     return "" if shape is None or shape.kind == "any" else shape.kind
 
 
+def listed_field(output: Mapping[str, Json]) -> str:
+    """The field of an answer that is its list: `items`, else the only list there is; empty where that is not clear."""
+    lists = [name for name, written in output.items() if kind_of_field(written) == "list"]
+    if "items" in output and kind_of_field(output["items"]) in ("list", ""):
+        return "items"
+    return lists[0] if len(lists) == 1 else ""
+
+
 def fields_below(shape: FieldType) -> Mapping[str, FieldType] | None:
     """The names that a dot can read from a value of this type; None where they are not known."""
     if shape.kind == "money":

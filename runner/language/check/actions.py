@@ -22,12 +22,12 @@ _PLAIN_NUMBER = re.compile(r"^-?(?!0\d)\d+(\.\d+)?$")
 def find_wrong_verbs(context: Context) -> Iterator[Problem]:
     """`read` with an action that changes something, or the other way round."""
     for use in context.uses:
-        action, is_asking = context.action(use.action), use.word in ("read", "show")
+        action, is_asking = context.action(use.action), use.word in ("read", "show", "poll")
         if action is None or is_asking == (action.effect == "read"):
             continue
         if is_asking:
             hint = "write do: instead, and say how it is made good" if use.word == "read" else "name a read action"
-            called = "read" if use.word == "read" else "shown"
+            called = {"read": "read", "show": "shown", "poll": "polled"}[use.word]
             what = f"{use.action} changes something, so it cannot be {called}"
         else:
             hint = "write read: instead" if use.word == "do" else "name an action that does something"

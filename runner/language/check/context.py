@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from runner.contract import Action
+from runner.contract import Action, Json
 from runner.errors import EvaluationError, Level, Problem
 from runner.language.called import CheckedFlow, calls_of, named_flow, ring_of
 from runner.language.expressions import NameUse, markers, names, source_names, tree
@@ -76,12 +76,13 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Use:
-    """One place where an action is named, with the input it is given. `inputs` is the path of that input's map."""
+    """One place where an action is named, with the input it is given. `inputs` is the path of that input's map; a poll
+    has no step (`placed`)."""
 
     action: str
     path: Path
     inputs: Path
-    placed: Placed
+    placed: Placed | None
     word: str
 
 
@@ -234,8 +235,20 @@ class Context:
 
     @cached_property
     def uses(self) -> tuple[Use, ...]:
-        """Every action that is named, those of compensations too."""
-        return tuple(use for placed in self.placed for use in _uses_of(placed))
+        """Every action that is named, those of compensations and polls too."""
+        polls = [
+            Use(action=str(said["poll"]), path=(*path, "poll"), inputs=(*path, "with"), placed=None, word="poll")
+            for path, said in self.triggers
+            if "poll" in said
+        ]
+        return (*(use for placed in self.placed for use in _uses_of(placed)), *polls)
+
+    @cached_property
+    def triggers(self) -> tuple[tuple[Path, Mapping[str, Json]], ...]:
+        """Every trigger with its path."""
+        if not isinstance(value_at(self.source.data, ("trigger",)), list):
+            return tuple((("trigger",), said) for said in self.flow.trigger)
+        return tuple((("trigger", number), said) for number, said in enumerate(self.flow.trigger))
 
     def cannot_be_undone(self, step: Step) -> str:
         """Why the effect of this step stays, in the connector's words; empty where it can be taken back."""
@@ -261,7 +274,8 @@ class Context:
             kinds = [kind for kind in TRIGGER_NAMES if isinstance(trigger, dict) and kind in trigger]
             names = frozenset(name for kind in kinds for name in TRIGGER_NAMES[kind])
             for key in _IN_TRIGGER if isinstance(trigger, dict) else ():
-                yield from self._below((*here, key), "trigger", names=names)
+                asks = key == "with"  # nothing has come yet when it is asked for
+                yield from self._below((*here, key), "trigger", names=frozenset() if asks else names)
         for placed in self.placed:
             yield from self._of_step(placed)
         yield from self._below(("outputs",), "end")

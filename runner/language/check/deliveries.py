@@ -16,9 +16,7 @@ KIND = "webhook"
 @rule("FL403")
 def find_unproved_deliveries(context: Context) -> Iterator[Problem]:
     """Webhooks that anybody may send to, or whose `signed_by` proves nothing."""
-    many = len(context.flow.trigger) > 1 or ("trigger", 0) in context.source.values
-    for number, trigger in enumerate(context.flow.trigger):
-        path: Path = ("trigger", number) if many else ("trigger",)
+    for path, trigger in context.triggers:
         if KIND in trigger:
             yield from _of_one(context, path, trigger.get("signed_by"))
 

@@ -111,7 +111,7 @@ def names_in_letter(context: Context, placed: Placed) -> Iterator[NameUse]:
 
 
 def _of_letter(context: Context, use: Use, path: Path, name: str, text: str, values: Json) -> Iterator[Problem]:
-    names = use.placed.names | {"values"}
+    names = (use.placed.names if use.placed is not None else frozenset()) | {"values"}
     letter = Text(path=path, text=text, reach="step", placed=use.placed, names=names)
     if use.word not in ("do", "read"):
         letter = replace(letter, reach="compensation", names=names | {"output", "failure"})

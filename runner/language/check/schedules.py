@@ -16,9 +16,7 @@ from runner.language.zones import zone_fault
 def find_wrong_schedules(context: Context) -> Iterator[Problem]:
     """Schedules without a zone, with a zone that is none, that cannot be read or that never fire; and, as a warning,
     those that leave months out."""
-    many = len(context.flow.trigger) > 1 or ("trigger", 0) in context.source.values
-    for number, trigger in enumerate(context.flow.trigger):
-        path: Path = ("trigger", number) if many else ("trigger",)
+    for path, trigger in context.triggers:
         if "schedule" in trigger or "cron" in trigger:
             yield from _of_one(context, path, trigger)
 
