@@ -23,11 +23,11 @@ from runner.core import events as e
 from runner.core.state import State
 from runner.driver import Door, Driver
 from runner.engine.embedded import Embedded, Observer
-from runner.engine.handover import Listener, Tell, ask
+from runner.engine.handover import Listener, Tell
 from runner.engine.past import Known, read_on
 from runner.engine.starting import Wish, start_run
 from runner.errors import EngineBusy, NotPossible, StoreError
-from runner.far import PATIENCE, FarDriver
+from runner.far import PATIENCE, FarDriver, engine_says
 from runner.language.bundle import Bundle, restore
 from runner.language.project import Project
 from runner.orders import REQUESTS
@@ -49,10 +49,12 @@ from runner.people.versions import move
 from runner.reading import Reading, database_url
 from runner.store import access
 from runner.store.access import Access
+from runner.store.arrivals import Arrived
 from runner.store.facts import PLACE, RunView, Started
 from runner.store.lock import EngineLock
 from runner.store.sql import open_store
 from runner.triggers.active import Active
+from runner.triggers.again import take_again
 from runner.triggers.intake import Intake
 from runner.triggers.parts import Parts
 from runner.triggers.running import running
@@ -118,10 +120,11 @@ class Amends(Reading):
 
         None where no engine runs, or it does not answer.
         """
-        holder = EngineLock(self.project.folder).holder()
-        if holder is None or not holder.socket or not await FarDriver(holder.socket, self).answers():
-            return None
-        return await ask(holder.socket, {"order": "limits", "run": run})
+        return await engine_says(self, {"order": "limits", "run": run})
+
+    async def turned_away(self) -> Mapping[str, Json]:
+        """Of each hook the deliveries that were not proved since the engine began; empty where none answers."""
+        return await engine_says(self, {"order": "turned_away"}) or {}
 
     async def go_on_restored(self, by: str) -> list[str]:
         """As `restored.go_on_restored`: a database that was put back from a copy may be used."""
@@ -353,6 +356,11 @@ class OwnDriver:
         for tell in self.triggers.on_event:
             tell()
         return is_new
+
+    async def take_again(self, arrival: str, flow: str, by: str, reason: str) -> Arrived:
+        """Has an arrival that led to no run taken again. Raises NotFound, NotPossible."""
+        await self.triggers.active.look()
+        return await take_again(self.triggers, arrival, flow, by=by, reason=reason)
 
     async def answer_quarantine(self, run: str, record: str, *, by: str, reason: str, discard: bool) -> None:
         """Releases or discards a record that was set aside. Raises NotFound."""

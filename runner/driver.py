@@ -15,6 +15,7 @@ from runner.people.holds import Hold
 from runner.people.operations import Order
 from runner.people.pruning import Pruned
 from runner.store.access import Access
+from runner.store.arrivals import Arrived
 from runner.store.facts import RunView, Started
 
 
@@ -50,6 +51,9 @@ class Driver(Protocol):
 
     async def hold(self, hold: Hold) -> None:
         """Holds or releases a connection or a flow; nothing new is intended at what is held. Raises NotPossible."""
+
+    async def take_again(self, arrival: str, flow: str, by: str, reason: str) -> Arrived:
+        """Has an arrival (id, or its beginning) taken again, at one flow or whichever has it. Raises NotFound."""
 
     async def answer_quarantine(self, run: str, record: str, *, by: str, reason: str, discard: bool) -> None:
         """Releases or discards a record that was set aside. Raises NotFound."""

@@ -18,7 +18,9 @@ from runner.people.operations import Order
 from runner.people.pruning import Pruned
 from runner.reading import Reading
 from runner.store.access import Access
+from runner.store.arrivals import Arrived
 from runner.store.facts import RunView, Started
+from runner.store.lock import EngineLock
 
 PATIENCE = 600_000
 """ms that `follow` waits for a timer before it lets go."""
@@ -71,6 +73,12 @@ class FarDriver:
         what = {"run": run, "record": record, "by": by, "reason": reason, "discard": discard}
         await ask(self._socket, {"order": "quarantine", "what": what})
 
+    async def take_again(self, arrival: str, flow: str, by: str, reason: str) -> Arrived:
+        """Has it taken again."""
+        what = {"arrival": arrival, "flow": flow, "by": by, "reason": reason}
+        answer: Any = await ask(self._socket, {"order": "take_again", "what": what})
+        return Arrived(**answer)
+
     async def erase(self, wish: Erasing) -> Mapping[str, Json]:
         """Has it erased."""
         return await ask(self._socket, {"order": "erase", "wish": asdict(wish)})
@@ -98,3 +106,11 @@ class FarDriver:
         """Has it kept, and fed."""
         said: Json = {"event_id": event_id, "event": event, "data": data, "source": source}
         return bool((await ask(self._socket, {"order": "send_event", "event": said}))["is_new"])
+
+
+async def engine_says(project: Reading, request: Mapping[str, Json]) -> Mapping[str, Json] | None:
+    """The answer of the process that holds a project's engine; None where there is none, or it does not answer."""
+    holder = EngineLock(project.folder).holder()
+    if holder is None or not holder.socket or not await FarDriver(holder.socket, project).answers():
+        return None
+    return await ask(holder.socket, request)

@@ -17,12 +17,14 @@ from runner.people.holds import Hold
 from runner.people.operations import Order
 from runner.store.access import Access
 from runner.store.facts import RunView
+from runner.triggers.webhook import Webhooks
 
 
 class Engaged(Driver, Protocol):
     """The driver that has the engine."""
 
     engine: Embedded
+    hooks: Webhooks
 
     async def follow_for(self, run: str, patience: int, tell: Tell) -> RunView:
         """Follows a run for another process and tells it of each turn."""
@@ -91,9 +93,17 @@ async def _quarantine(driver: Engaged, request: Request, tell: Tell) -> Request:
     return {}
 
 
+async def _take_again(driver: Engaged, request: Request, tell: Tell) -> Request:
+    return asdict(replace(await driver.take_again(**request["what"]), started=None))
+
+
+async def _turned_away(driver: Engaged, request: Request, tell: Tell) -> Request:
+    return {name: asdict(each) for name, each in driver.hooks.turned_away.items()}
+
+
 REQUESTS: Mapping[str, Callable[[Engaged, Request, Tell], Awaitable[Request]]] = {
     "hello": _hello, "start": _start, "pin": _pin, "start_pinned": _start_pinned, "act": _act, "decide": _decide,
     "erase": _erase, "prune": _prune, "follow": _follow, "hold": _hold, "limits": _limits, "admit": _admit,
-    "send_event": _send_event, "quarantine": _quarantine,
+    "send_event": _send_event, "quarantine": _quarantine, "take_again": _take_again, "turned_away": _turned_away,
 }  # fmt: skip
 """What another process may ask for."""

@@ -24,6 +24,7 @@ NOUNS: dict[str, str] = {
     "serve": "drive the project's runs and show its pages until it is stopped",
     "runs": "list, show, watch, pause, stop, compensate and settle runs",
     "events": "send an event that runs wait for, list what is kept and who waits",
+    "triggers": "what starts flows by itself, what came, and what it led to",
     "approvals": "what waits for a yes: list, show, approve, reject",
     "handoffs": "what waits for a person: list, show, ack, resolve",
     "quarantine": "records that were set aside: list, release, discard",

@@ -16,7 +16,15 @@ from typing import Any
 from sqlalchemy import Connection, delete, exists, insert, select, update
 
 from runner.contract import Json
-from runner.core.events import DeliveryConflict, DeliveryIgnored, Restored, SiteEvent, SlotMissed, SlotSkipped
+from runner.core.events import (
+    DeliveryConflict,
+    DeliveryIgnored,
+    DeliveryRetaken,
+    Restored,
+    SiteEvent,
+    SlotMissed,
+    SlotSkipped,
+)
 from runner.store.batch import Batch
 from runner.store.facts import Started
 from runner.store.log import SITE, encode
@@ -25,6 +33,8 @@ from runner.store.work import StartWork, Work
 
 SEEN_BEFORE = "started", "ignored", "superseded", "skipped", "conflict"
 """What the same event again leaves as it is. `refused`, `unreadable`, `queued` and `missed` are taken anew."""
+STATUSES = (*SEEN_BEFORE, "refused", "unreadable", "queued", "missed")
+"""Everything that becomes of an arrival."""
 MOST_CONTENT = 64_000
 """Characters of what is kept of an event without a run."""
 
@@ -34,6 +44,7 @@ class Arrival:
     """One business event as it came to one flow. `source` is `kind:name` of the trigger, `digest` that of the content.
 
     `position` is the answer of `order_by` for `entity`: an event before the last one of its entity is superseded.
+    `by` is who has it taken again, for this `reason`.
     """
 
     flow: str
@@ -47,6 +58,8 @@ class Arrival:
     entity: str = ""
     position: Json = None
     run: str = ""
+    by: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,10 +86,18 @@ class ArriveWork(Work[tuple[Arrived, ...]]):
         found = []
         for arrival, start in self.several:
             found.append(_take(batch, arrival, start))
+            if arrival.by:
+                batch.add_site(encode(_retaken(batch, arrival, found[-1])))
             batch.write()
         if self.cursor is not None:
             _move(batch, *self.cursor)
         return tuple(found)
+
+
+def _retaken(batch: Batch, arrival: Arrival, became: Arrived) -> DeliveryRetaken:
+    told: dict[str, Json] = {"source": arrival.source, "id": arrival.id, "reason": arrival.reason}
+    told |= {"status": became.status, "run": became.run}
+    return DeliveryRetaken(at=batch.now, name=arrival.flow, by=arrival.by, data=told)
 
 
 def _take(batch: Batch, arrival: Arrival, start: StartWork | None) -> Arrived:
@@ -84,7 +105,7 @@ def _take(batch: Batch, arrival: Arrival, start: StartWork | None) -> Arrived:
     if known is not None:
         if known.digest not in ("", arrival.digest):
             return _keep_apart(batch, arrival, known)
-        if known.status in SEEN_BEFORE:
+        if known.status in SEEN_BEFORE and (not arrival.by or known.status == "started"):
             return Arrived(flow=arrival.flow, status=known.status, run=known.run_id, why=known.why, is_new=False)
         batch.connection.execute(delete(arrivals).where(*_this(arrival)))
     if start is not None and (late := _why_late(batch, arrival)):
@@ -221,10 +242,22 @@ def led_to(source: str) -> Callable[[Connection], Sequence[str]]:
 
 
 def found(arrival: str, *, flow: str = "") -> Callable[[Connection], Sequence[Arrival]]:
-    """For `SqlStore.ask`: the arrivals with this id, of every flow or of one."""
-    asked = select(arrivals).where(arrivals.c.arrival == arrival)
+    """For `SqlStore.ask`: the arrivals with this id or, where there is none, whose id begins so; a few of them."""
+    asked = select(arrivals).where(arrivals.c.arrival.startswith(arrival, autoescape=True)).limit(20)
+    asked = asked.order_by(arrivals.c.arrival != arrival, arrivals.c.at.desc())
     asked = asked.where(arrivals.c.flow == flow) if flow else asked
-    return lambda connection: [_arrival(row) for row in connection.execute(asked)]
+
+    def ask(connection: Connection) -> Sequence[Arrival]:
+        rows = [_arrival(row) for row in connection.execute(asked)]
+        return [row for row in rows if row.id == arrival] or rows
+
+    return ask
+
+
+def ends_of(several: Sequence[Arrival]) -> Callable[[Connection], Mapping[str, str]]:
+    """For `SqlStore.ask`: the status of each run that these led to; a removed one is left out."""
+    asked = select(runs.c.run_id, runs.c.status).where(runs.c.run_id.in_({each.run for each in several if each.run}))
+    return lambda connection: {row.run_id: row.status for row in connection.execute(asked)}
 
 
 def still_going(flow: str, source: str, but: str = "") -> Callable[[Connection], str]:

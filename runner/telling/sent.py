@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from runner.contract import Action, Json
@@ -68,3 +69,12 @@ def own_answer(request: Mapping[str, Json]) -> dict[str, Json]:
     if not request.get("message_id"):
         return {}
     return {"message_id": request["message_id"], "to": request.get("recipient"), "accepted": True}
+
+
+def pretty(content: str) -> str:
+    """JSON as people read it, line by line, and without signs that hide; a text that was cut as it is."""
+    try:
+        text = json.dumps(json.loads(content), ensure_ascii=False, indent=2)
+    except ValueError:
+        text = content
+    return "\n".join(line[: len(line) - len(line.lstrip())] + plain(line) for line in text.split("\n"))

@@ -18,6 +18,7 @@ from runner.contract import Json
 from runner.engine.starting import keep
 from runner.errors import AmendsError, InvalidFlow
 from runner.language.bundle import Bundle, restore
+from runner.language.flow import Flow
 from runner.language.project import Project
 from runner.store.active import ActiveFlow, active_flows
 from runner.store.sql import SqlStore
@@ -47,11 +48,16 @@ class Armed:
 
 def armed_by(bundle: Bundle) -> Iterator[Armed]:
     """The triggers of a flow, in their order; `manual` is none."""
-    for said in bundle.flow.trigger:
+    for kind, name, said in triggers_in(bundle.flow):
+        yield Armed(flow=bundle.flow.id, bundle=bundle, kind=kind, name=name, said=said)
+
+
+def triggers_in(flow: Flow) -> Iterator[tuple[str, str, Mapping[str, Json]]]:
+    """(kind, name, the map as written) of each trigger of a flow."""
+    for said in flow.trigger:
         for word in KINDS:
             if word in said:
-                kind = "schedule" if word == "cron" else word
-                yield Armed(flow=bundle.flow.id, bundle=bundle, kind=kind, name=str(said[word]), said=said)
+                yield "schedule" if word == "cron" else word, str(said[word]), said
 
 
 class Active:

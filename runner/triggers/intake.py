@@ -25,7 +25,8 @@ class Coming:
     """What came. `id` is the trigger's own name for the event, `digest` that of its content (hex).
 
     `names` are what expressions reach (`body`, `headers`); `given` inputs that were read already. With a `status` it
-    starts nothing and is kept with the reason `why`.
+    starts nothing and is kept with the reason `why`. `is_again`: the `starter` has it taken again as it was kept under
+    this id, and says `why`.
     """
 
     id: str
@@ -35,6 +36,7 @@ class Coming:
     starter: str = ""
     status: str = ""
     why: str = ""
+    is_again: bool = False
 
 
 class Intake:
@@ -72,6 +74,8 @@ class Intake:
             flow=armed.flow, source=armed.source, id=coming.id, digest=coming.digest, at=now, why=coming.why,
             content=canonical(dict(coming.names)).decode(), status=coming.status or "started",
         )  # fmt: skip
+        if coming.is_again:
+            arrival = replace(arrival, by=coming.starter, reason=coming.why, why="")
         if coming.status:
             return arrival, None, None
         told: dict[str, Json] = {armed.kind: armed.name}
@@ -80,9 +84,8 @@ class Intake:
             if not ask.is_meant():
                 why = f"only_if says no: {armed.said['only_if']}"
                 return replace(arrival, status="ignored", why=why, content=""), None, None
-            arrival = replace(
-                arrival, id=ask.text("id") or coming.id, entity=ask.text("entity"), position=ask.position()
-            )
+            name = coming.id if coming.is_again else ask.text("id") or coming.id
+            arrival = replace(arrival, id=name, entity=ask.text("entity"), position=ask.position())
             wish = Wish(
                 given=ask.inputs(coming.given), key=arrival.id, starter=coming.starter,
                 source=armed.source, mode=self._mode(), told=told,

@@ -8,6 +8,7 @@ from starlette.types import ASGIApp
 from runner import __version__
 from runner.web import (
     api,
+    arrivals,
     flows,
     forms,
     handoffs,
@@ -25,7 +26,7 @@ from runner.web.console import Console
 from runner.web.refusals import refuse_in_words
 from runner.web.shell import Shell
 
-ROOMS = (home, sign_in, review, runs, handoffs, quarantine, flows, forms, people, logbook, live, hooks, api)
+ROOMS = (home, sign_in, review, runs, handoffs, quarantine, flows, arrivals, forms, people, logbook, live, hooks, api)
 
 
 def application(console: Console) -> FastAPI:

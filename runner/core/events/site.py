@@ -28,6 +28,11 @@ class DeliveryConflict(SiteEvent):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class DeliveryRetaken(SiteEvent):
+    """A person had an arrival of the flow `name` taken again; `data`: which, the `reason`, and what became of it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class EventKept(SiteEvent):
     pass
 
