@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from connectors.auth import faults as auth_faults
 from connectors.auth import is_header_name, named_values
 from connectors.model import METHODS, ActionModel, ConnectorModel, RequestModel
+from connectors.paging import PAGING, ways
 from connectors.rendering import lone_name
 from connectors.service import HTTP_SETTINGS
 from runner.contract import Json, missing, optional
@@ -28,6 +29,7 @@ RESPONSE = ("status", "headers", "json", "text")
 CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie", "host", "content-length", "connection"})
 _CLOCK = re.compile(r"\b(now|today)\s*\(")
 _PARTS = frozenset({"query", "json", "form", "headers"})
+_PAGE_EXPRESSIONS = frozenset({"cursor", "link", "last", "seen_by"})
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 
@@ -188,6 +190,33 @@ def _undo_is_there(at: Subject) -> Iterator[Problem]:
         yield at.on_key("FL208", ("undo",), f'"{undo.action}" needs the field "{name}"')
 
 
+@rule
+def _pages_are_whole(at: Subject) -> Iterator[Problem]:
+    action, pages = at.action, at.action.pages
+    if pages is None:
+        return
+    if not action.reads:
+        yield at.on_key("FL006", ("pages",), "only a reading action has pages")
+    kind = (action.output or {}).get(pages.of)
+    if kind is None:
+        hint = did_you_mean(pages.of, action.output or {})
+        yield at.on_value("FL003", ("pages", "of"), f'"{pages.of}" is not in the output of {at.name}', hint)
+    elif kind != "list" and not (isinstance(kind, Mapping) and "list" in kind):
+        yield at.on_value("FL006", ("pages", "of"), f'"{pages.of}" is not a list', f"{pages.of}: list")
+    if "incomplete" in (action.output or {}):
+        yield at.on_key("FL006", ("output", "incomplete"), "an action with pages has this field by itself")
+    found, carried = ways(pages), [word for word in ("query", "field") if getattr(pages, word) is not None]
+    if len(found) != 1:
+        what = "pages go on in one way" + (f", and here are {' and '.join(found)}" if found else "")
+        yield at.on_key("FL005", ("pages",), what, ", ".join(PAGING))
+    elif PAGING[found[0]].is_address and carried:
+        yield at.on_key("FL006", ("pages", carried[0]), "a link is a whole address; nothing else carries it")
+    elif not PAGING[found[0]].is_address and len(carried) != 1:
+        yield at.on_key("FL005", ("pages",), f"where the {found[0]} goes is said by one word", "query, field")
+    if pages.field is not None and action.request.form is None and not isinstance(action.request.json_, dict):
+        yield at.on_value("FL006", ("pages", "field"), "the request has no body with fields")
+
+
 # --- requests ------------------------------------------------------------------------------------------------------
 
 
@@ -279,7 +308,9 @@ def _expressions_are_in_the_language(at: Subject) -> Iterator[Problem]:
         yield from _clock_problems(at, path, text)
         yield from _name_problems(at, path, text)
         is_one_marker = len(pieces(text.strip())) == len(markers(text)) == 1
-        if path[-1] in ("success", "when", "count") and not is_one_marker:
+        is_word = path == ("pages", "link") and text == "header"
+        is_asked = path[-1] in ("success", "when", "count") or (path[0] == "pages" and path[1] in _PAGE_EXPRESSIONS)
+        if is_asked and not is_one_marker and not is_word:
             what = f'"{path[-1]}" must be one expression'
             yield at.on_value("FL103", path, what, f"{path[-1]}: ${{{{ {text.strip()[:60]} }}}}")
 
@@ -323,6 +354,8 @@ def _reach(at: Subject, path: Path) -> dict[str, tuple[str, ...] | None]:
         fields = tuple(at.action.find.by) if at.action.find is not None else ()
     if path[0] == "undo":
         return {"input": fields, "output": tuple(at.action.output or {})}
+    if path == ("pages", "seen_by"):
+        return {"item": None}
     connection = tuple(name for name, kind in known_settings(at.connector).items() if kind != "secret")
     reach: dict[str, tuple[str, ...] | None] = {"input": fields, "connection": connection, "key": None}
     if "request" not in path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.resources import files
 from pathlib import PurePath
 from types import SimpleNamespace
@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from connectors.auth import checked_header
 from connectors.checks import check_connector, known_settings
 from connectors.model import ActionModel, ConnectorModel, schema
+from connectors.paging import read_pages
 from connectors.reading import counted, outcome_of
 from connectors.rendering import Template, checked_input
 from connectors.service import (
@@ -115,6 +116,8 @@ def _answer_texts(model: ActionModel) -> Iterator[Json]:
     for block in (model.lookup, model.find):
         if block is not None:
             yield from (block.count, block.external_id, *(block.output or {}).values())
+    if model.pages is not None:
+        yield from (model.pages.cursor, model.pages.link, model.pages.last)
 
 
 def declared(name: str, model: ActionModel) -> Action:
@@ -125,7 +128,11 @@ def declared(name: str, model: ActionModel) -> Action:
         title=model.title or "",
         effect="read" if model.reads else model.writes or "once",
         input=model.input or {},
-        output=({"found": "yes_no", **(model.output or {})} if model.reads else model.output or {}),
+        output={
+            **({"found": "yes_no"} if model.reads else {}),
+            **(model.output or {}),
+            **({"incomplete": "yes_no"} if model.pages is not None else {}),
+        },
         key_life=_ms(key.life, 0) if key is not None else 0,
         has_lookup=lookup is not None,
         lookup_delay=_ms(lookup.delay, 0) if lookup is not None else 0,
@@ -232,15 +239,17 @@ class _Connection(Service):
         model, carrier = plan.model, plan.model.key
         asks = purpose not in ("do", "undo") or bool(model.reads)
         given = {**dict.fromkeys(plan.action.input), **request.body.get("input", {})}
-        seen = await self.exchange(
-            request.body,
+        ask = partial(
+            self.exchange,
             scope={"input": given, "connection": self.plain, "key": key},
             extra={carrier.header.lower(): key} if carrier is not None and carrier.header and not asks else {},
             reads=asks,
             once=not asks and model.writes == "once",
-            limit=limit,
             with_text=plan.reads_text,
         )
+        if model.pages is not None:
+            return await read_pages(model, model.pages, request.body, ask=ask, url=self.url, limit=limit)
+        seen = await ask(request.body, limit=limit)
         if isinstance(seen, Outcome):
             return seen
         block = model.find if purpose == "find" else model.lookup if purpose in ("lookup", "undo_lookup") else None

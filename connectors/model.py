@@ -122,6 +122,34 @@ class UndoModel(Model):
     with_: Maybe[Values] = optional("Its input. In reach: input output.", {"charge": "${{ output.id }}"}, alias="with")
 
 
+class PagesModel(Model):
+    """A list that comes in pages. One way leads from page to page: cursor, page, offset or link. The output says
+    `incomplete: true` where a limit cut the list."""
+
+    spoken: ClassVar[str] = "pages"
+    model_config = ConfigDict(title="Pages")
+
+    of: Name = required("The field of output that is the list. The other fields are those of the first page.", "items")
+    cursor: Maybe[Text] = optional(
+        f"What names the next page; nothing there: this is the last. {_ANSWERED}", "${{ response.json.next_cursor }}"
+    )
+    page: Maybe[int] = optional("Pages are counted; the number of the first. It ends with an empty one.", 1, ge=0, le=1)
+    offset: Maybe[int] = optional(
+        "Items are counted; the first one's number. It ends with an empty page.", 0, ge=0, le=1
+    )
+    link: Maybe[Text] = optional(
+        f"`header` (Link, rel=next), or the address of the next page; it must be the service's own. {_ANSWERED}",
+        "${{ response.json.next }}",
+    )
+    query: Maybe[Text] = optional("The query field that carries cursor, page or offset.", "after")
+    field: Maybe[Text] = optional("The field of the body that carries it; a dot goes one level down.", "start_cursor")
+    last: Maybe[Text] = optional(f"Yes on the last page. {_ANSWERED}", "${{ not response.json.has_more }}")
+    seen_by: Maybe[Text] = optional(
+        "What tells items apart: one that came before is left out. In reach: item.", "${{ item.id }}"
+    )
+    most: Maybe[int] = optional("So many items at most, 10000 if not said.", 500, ge=1, le=100_000)
+
+
 class ActionModel(Model):
     """One action: what it does to the world, its request, and what the answers mean."""
 
@@ -136,6 +164,7 @@ class ActionModel(Model):
     key: Maybe[KeyModel] = optional("Where our key goes.")
     input: Maybe[Fields] = optional("Field name to type.", {"email": "email", "note": "text or empty"})
     request: RequestModel = required("What is sent.")
+    pages: Maybe[PagesModel] = optional("How its list goes on.")
     success: Maybe[Text] = optional(f"A yes or no about a 2xx answer. {_ANSWERED}", "${{ response.status == 201 }}")
     output: Maybe[Fields] = optional("Field name to type.", {"id": "text"})
     result: Maybe[Fields] = optional(
