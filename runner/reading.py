@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-from runner.clock import MachineClock
+from runner.clock import Clock, MachineClock
 from runner.core.events import HandedOff
 from runner.errors import NotFound, SettingsError
 from runner.language.settings import Settings, load_settings
@@ -38,7 +38,7 @@ class Reading:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.clock = MachineClock()
+        self.clock: Clock = MachineClock()
         self._store: SqlStore | None = None
 
     @classmethod

@@ -35,10 +35,14 @@ def ask(bundle: Bundle, state: State, wanted: Ask, connect: Connect, desk: Desk)
     except (RequestError, EvaluationError, SettingsError) as error:
         return _cannot_ask(state, request, str(error))
     asked = desk.entitled(bundle, state, request.by, request.at)
-    others = (wanted.escalate_to,) if wanted.escalate_to and state.mode != "draft" else ()
-    if len(desk.entitled(bundle, state, (*request.by, *others), request.at)) < request.needs:
+    if len(asked) < request.needs:
         found = f"{len(asked)} of the {request.needs} who" if request.needs > 1 else "Nobody who"
-        return _cannot_ask(state, request, f"{found} must approve this can be asked ({' or '.join(request.by)}).")
+        why = f"{found} must approve this can be asked ({' or '.join(request.by)})."
+        others = (wanted.escalate_to,) if wanted.escalate_to and state.mode != "draft" else ()
+        request = replace(request, by=(*request.by, *others), half=0)  # without them it could only wait
+        asked = desk.entitled(bundle, state, request.by, request.at)
+        if len(asked) < request.needs:
+            return _cannot_ask(state, request, why)
     shown = {**request.shown, "steps": steps}
     return replace(request, asked=asked, shown=shown, hash=digest([bundle.digest, request.round, request.at, shown]))
 

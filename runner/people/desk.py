@@ -59,6 +59,14 @@ class ProjectDesk:
         covers = state.gates[approval].covers.values()
         return any(is_weighty(bundle.actions[each.action], each.input) for each in covers)
 
+    def left_for(self, bundle: Bundle, state: State, name: str, now: int) -> int | None:
+        """How many people may say yes to an open approval, where they are too few for it; None where they are not."""
+        gate = state.gates.get(name)
+        if gate is None or gate.status != "open" or now >= gate.due:
+            return None
+        count = len(self.entitled(bundle, state, gate.by, now))
+        return count if count < gate.needs else None
+
     def leads_to(self, bundle: Bundle, connection: str) -> str:
         """See `engine.driven.Desk`."""
         line = self._project().connections.by_name.get(connection)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from runner.core.state import State
 from runner.people.post import QUOTE
 from runner.recorded import retold
-from runner.store.messages import ASKS, Outgoing
+from runner.store.messages import OF_GATES, Outgoing
 from runner.tongue import _, marked, point
 
 LONGEST = 400
@@ -54,7 +54,7 @@ class Matter:
 
 def letter_about(matter: Matter, it: Outgoing) -> Letter:
     """The words of one message."""
-    write = _of_approval if it.kind in ASKS else _of_failure if it.kind == "unreached" else _of_run
+    write = _of_approval if it.kind in OF_GATES else _of_failure if it.kind == "unreached" else _of_run
     letter = (_of_handoff if it.kind != "unreached" and it.about in matter.state.handoffs else write)(matter, it)
     if matter.state.mode != "draft":
         return letter
@@ -75,12 +75,22 @@ _ASKED: Mapping[str, str] = {
 
 def _of_approval(matter: Matter, it: Outgoing) -> Letter:
     state = matter.state
+    until = point(state.gates[it.about].due, matter.zone)
+    if it.kind == "short":
+        return _letter(
+            _("Too few people can approve: {question}", question=matter.plain(matter.question)),
+            _("Fewer people are left who may say yes to this than have to:"),
+            matter.quoted(matter.question),
+            _("Put people.yaml right, or stop the run. Else silence is a no, on {until}.", until=until),
+            _("It is a step of the flow “{title}”.", title=matter.title),
+            link=f"{matter.address}/runs/{it.run}",
+        )
     by = state.starter and _("{person} has started it.", person=matter.name(state.starter))
     return _letter(
         _("Please decide: {question}", question=matter.plain(matter.question)),
         _(_ASKED[it.kind]),
         matter.quoted(matter.question),
-        _("Time to decide: until {until}. Silence is a no.", until=point(state.gates[it.about].due, matter.zone)),
+        _("Time to decide: until {until}. Silence is a no.", until=until),
         " ".join((_("It is a step of the flow “{title}”.", title=matter.title), by)).strip(),
         _("The page shows exactly what will be sent. Opening it decides nothing; there you say who you are."),
         link=f"{matter.address}/review/{matter.locator}",

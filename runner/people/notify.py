@@ -17,19 +17,21 @@ from typing import Any
 from runner.clock import DAY, MINUTE, Clock
 from runner.contract import Outcome
 from runner.core import events as e
+from runner.core.consents import UNDO
 from runner.core.state import State
 from runner.engine.past import read_state
 from runner.errors import SequenceConflict
 from runner.language.bundle import Bundle
 from runner.language.calendar import after
+from runner.language.people import People
 from runner.language.project import Project
 from runner.people.desk import ProjectDesk
 from runner.people.letters import Letter, Matter, letter_about
 from runner.people.post import Post
-from runner.people.told import ESCALATE, TELLING, Staff, asks_to_see, escalate_at, next_ones, patience
+from runner.people.told import ESCALATE, TELLING, Staff, asks_to_see, escalate_at, meant, next_ones, patience
 from runner.store import notices, outbox
 from runner.store.facts import AlreadyReported, LogEnd
-from runner.store.messages import ASKS, Message, Outgoing
+from runner.store.messages import OF_GATES, Message, Outgoing
 from runner.store.sql import SqlStore
 from runner.tongue import speaking
 
@@ -62,6 +64,7 @@ class Notifier:
         self._rings = asyncio.Event()
         self._sending = asyncio.Lock()
         self._stopping = asyncio.Event()
+        self._people: People | None = None
         self._known: tuple[str, State, LogEnd] | None = None
         self._down_until: dict[str, int] = {}
 
@@ -100,6 +103,7 @@ class Notifier:
             pause = LONGEST_SLEEP
             try:
                 await self.send_due()
+                await self.look_over()
                 coming = self._store.ask(outbox.next_due)
                 if coming is not None:
                     pause = min(max((coming - self._clock.now()) / 1000, 0.05), LONGEST_SLEEP)
@@ -169,7 +173,7 @@ class Notifier:
         bundle, personal = self._bundle(state.bundle), self._store.personal(row.run)
         settings, people = self._project().settings, self._project().people.people
         question = ""
-        if row.kind in ASKS:
+        if row.kind in OF_GATES:
             asked = self._store.log(row.run, after=state.gates[row.about].opened_seq - 1, limit=1)[0].event
             question = str(asked.shown.get("question", "")) if isinstance(asked, e.ApprovalRequested) else ""
             told = self._store.ask(notices.of_run(row.run, row.about, row.round))
@@ -229,6 +233,38 @@ class Notifier:
         changes["status"] = status
         await self._store.write(outbox.settle(replace(row, **changes), others))
 
+    # -- too few --
+
+    async def look_over(self) -> None:
+        """Where the people have changed: an open approval that lacks some now is passed on at once, or that is said."""
+        people = self._project().people
+        if people == self._people:
+            return
+        for run, about in dict.fromkeys((one.run, one.about) for one in self._store.ask(notices.open_for())):
+            while await self._fill_up(run, about):
+                pass
+        self._people = people
+
+    async def _fill_up(self, run: str, name: str) -> bool:
+        """One step towards enough people; whether another may follow."""
+        state, end = await self._read(run)
+        bundle, now = self._bundle(state.bundle), max(self._clock.now(), state.at)
+        if self._desk.left_for(bundle, state, name, now) is None:
+            return False
+        words = None if name.endswith(UNDO) else bundle.step(name).approval
+        if state.gates[name].half and words is not None:
+            event = e.Escalated(at=now, step=name, about=name, to=words.escalate_to)
+            told = self._desk.messages(bundle, state, (event,))
+            with contextlib.suppress(SequenceConflict):
+                await self._store.report(run, event, end.seq, messages=told)
+                self._wake(run)
+            return True
+        staff = self._desk.staff()
+        people = meant(staff, state, (state.owner, staff.admin), now)
+        short = staff.messages(people, name, "short", now, state.gates[name].round)
+        await self._store.write(outbox.add(run, short))
+        return False
+
     # -- silence --
 
     async def _pass_on(self, row: Outgoing, state: State, end: LogEnd) -> None:
@@ -278,7 +314,7 @@ def _is_silent(state: State, about: str) -> bool:
 
 def _matters(state: State, row: Outgoing, now: int) -> bool:
     """Whether what a message is about is still so."""
-    if row.kind in ASKS:
+    if row.kind in OF_GATES:
         gate = state.gates.get(row.about)
         if gate is None or gate.status != "open" or gate.round != row.round or now >= gate.due:
             return False

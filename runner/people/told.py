@@ -62,7 +62,7 @@ def messages_of(
         elif isinstance(event, e.HandedOff) and not state.handoffs[event.handoff].choice:
             found += _of_handoff(staff, bundle, state, event)
         elif isinstance(event, e.RunFinished) and event.status in _ENDED_BADLY and bundle.flow.on_failure.tell:
-            people = _meant(staff, state, (bundle.flow.on_failure.tell,), event.at)
+            people = meant(staff, state, (bundle.flow.on_failure.tell,), event.at)
             found += staff.messages(people, "", "told", event.at) if state.root.closed else []
             if asks_to_see(bundle, state):
                 due = after(event.at, bundle.flow.on_failure.within or ANSWER_WITHIN, staff.calendar)
@@ -97,7 +97,7 @@ def _asked(staff: Staff, state: State, gate: Gate, event: e.Event, entitled: Ent
     yield from on_duty if is_enough and on_duty and not isinstance(event, e.TimerFired) else everybody
 
 
-def _meant(staff: Staff, state: State, names: tuple[str, ...], at: int) -> tuple[Person, ...]:
+def meant(staff: Staff, state: State, names: tuple[str, ...], at: int) -> tuple[Person, ...]:
     """Who is told; of a draft only whoever started it, and the admin where nobody can be reached."""
     if state.mode == "draft":
         return staff.behind([name for name in (state.starter,) if name != ME], at)
@@ -108,11 +108,11 @@ def _meant(staff: Staff, state: State, names: tuple[str, ...], at: int) -> tuple
 
 
 def _of_handoff(staff: Staff, bundle: Bundle, state: State, event: e.HandedOff) -> Iterator[Message]:
-    people = _meant(staff, state, (event.owner,), event.at)
+    people = meant(staff, state, (event.owner,), event.at)
     yield from staff.messages(people, event.handoff, "handed_off", event.at)
     words = bundle.flow.on_failure
     is_failing = state.failure is not None or state.root.closed
-    others = _meant(staff, state, (words.tell,), event.at) if words.tell and is_failing else ()
+    others = meant(staff, state, (words.tell,), event.at) if words.tell and is_failing else ()
     yield from staff.messages([one for one in others if one not in people], event.handoff, "told", event.at)
     if state.mode == "live" and next_ones(staff, bundle, state, event.owner):
         due = after(event.at, patience(staff, bundle, state, event.owner), staff.calendar)

@@ -7,6 +7,8 @@ from typing import Literal
 
 ASKS = frozenset({"asked", "joined", "reminder"})
 """Kinds of messages that ask for a decision."""
+OF_GATES = ASKS | {"short"}
+"""Kinds of messages about an approval."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -14,8 +16,9 @@ class Message:
     """What one person is told by one channel (mail, chat).
 
     `about` is an approval with its `round`, a hand-off, or empty for the run's end. `kind`: asked, joined, reminder,
-    handed_off, escalated, told, unreached (somebody else could not be told), or escalate: the time when silence is
-    passed on, with no person. `said`: what kept the last try from going out. Times are ms since the epoch.
+    short (too few are left who may approve), handed_off, escalated, told, unreached (somebody else could not be told),
+    or escalate: the time when silence is passed on, with no person.
+    `said`: what kept the last try from going out. Times are ms since the epoch.
     """
 
     about: str

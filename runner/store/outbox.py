@@ -78,10 +78,17 @@ def settle(outgoing: Outgoing, others: Sequence[Message] = ()) -> Callable[[Conn
         values = dict(zip((column.name for column in outbox.c), row_of(outgoing.run, outgoing), strict=True))
         key = [outbox.c[name] == values.pop(name) for name in _KEY]
         connection.execute(update(outbox).where(*key).values(values))
-        for other in others:
-            connection.execute(
-                insert(outbox).prefix_with("OR IGNORE", dialect="sqlite").values(row_of(outgoing.run, other))
-            )
+        add(outgoing.run, others)(connection)
+
+    return write
+
+
+def add(run: str, messages: Sequence[Message]) -> Callable[[Connection], None]:
+    """For `SqlStore.write`: further messages of a run, unless they are there."""
+
+    def write(connection: Connection) -> None:
+        for one in messages:
+            connection.execute(insert(outbox).prefix_with("OR IGNORE", dialect="sqlite").values(row_of(run, one)))
 
     return write
 

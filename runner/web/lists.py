@@ -49,6 +49,19 @@ def unseen(console: Console, caller: Caller) -> Sequence[dict[str, object]]:
     return found
 
 
+def too_few(console: Console, story: Story, *names: str) -> Sequence[str]:
+    """What is to be said of open approvals (of all, or of these) that cannot be given: too few are left who may."""
+    desk, state = console.driver.desk, story.state
+    left = {name: desk.left_for(story.bundle, state, name, console.now) for name in names or state.gates}
+    return [
+        _(
+            "It cannot be approved as things stand: {needs} must say yes, and {count} may. If people.yaml stays so, "
+            "silence will be a no.", needs=state.gates[name].needs, count=count,
+        )
+        for name, count in left.items() if count is not None
+    ]  # fmt: skip
+
+
 def is_mine(console: Console, caller: Caller, owner: str) -> bool:
     """Whether this is asked of the caller: by name, by post, by team. The terminal's person is any admin."""
     if owner == ME:

@@ -30,7 +30,7 @@ from runner.tongue import _, marked, point
 from runner.web import proofs
 from runner.web.console import Console, console_of
 from runner.web.guard import Anyone, Caller, Refused, form_of
-from runner.web.lists import standing
+from runner.web.lists import standing, too_few
 from runner.web.proofs import is_proved, notice_at
 from runner.web.render import go, page
 from runner.web.shell import POLICY
@@ -195,7 +195,8 @@ async def _sheet(
     was = approval.editable(asked.story, notice.about)
     answer = page(
         request, caller, "review", code=code, text=text, paper=told, asked=asked, gate=asked.gate, given=given,
-        view=asked.story.view, starter=asked.story.state.starter, seen=new.seen if edits else "",
+        short=too_few(console, asked.story, notice.about), view=asked.story.view,
+        starter=asked.story.state.starter, seen=new.seen if edits else "",
         mine=next((yes for yes in asked.gate.yes if yes.by == notice.person), None), locator=notice.locator,
         left_out=_left_out(asked, given) if given else (), is_edited=bool(edits), longest=LONGEST,
         edits=[(number, path, name, given.get(f"edit.{number}", now)) for number, (path, name, now) in enumerate(was)],

@@ -24,7 +24,7 @@ from runner.telling.story import story_of
 from runner.web.console import Console
 from tests.people.office import PEOPLE, make_office
 from tests.support.smtp_service import SmtpScript, SmtpService
-from tests.web.ground import ADDRESS, PORT, Browser
+from tests.web.ground import ADDRESS, PORT, Browser, words_of
 
 TOP = "title: Letters go out\nowner: team:ops\nmode: live\nrun_key: ${{ trigger.id }}\n"
 SEND = """\
@@ -59,7 +59,7 @@ steps:
     unattended: It is our own table.
 """
 FLOWS = {
-    "asking": ASKING, "handing": HANDING, "failing": FAILING.replace("COMPENSATE", "cancel"),
+    "asking": ASKING, "both": ASKING.replace("    within:", "    needs: 2\n    within:"), "handing": HANDING, "failing": FAILING.replace("COMPENSATE", "cancel"),
     "stuck": FAILING.replace("COMPENSATE", "{ hand_off: team:ops, say: Take it away. }"),
 }  # fmt: skip
 E = TypeVar("E", bound=e.Event)
@@ -293,7 +293,9 @@ async def test_a_mail_server_that_is_down_for_an_hour_holds_nobody_up(tmp_path: 
         mail.tell(SmtpScript())
         await office.turn(first, 15 * MINUTE)
         await office.turn(second, MINUTE)
-        assert [name for name, _ in office.told()] == ["aya", "bob", "lin", "tom"], "half an hour of silence is over too"
+        assert [name for name, _ in office.told()] == ["aya", "bob", "lin", "tom"], (
+            "half an hour of silence is over too"
+        )
 
 
 async def test_an_address_that_is_refused_is_told_to_the_admin_once(tmp_path: Path) -> None:
@@ -413,3 +415,58 @@ async def test_what_is_stuck_is_told_by_the_doctor(tmp_path: Path) -> None:
         assert [(one.run, one.person, one.status) for one in stuck] == [(run, "person:tom", "failed")]
         late = office.driver.store.ask(outbox.late(AT + 1))
         assert {one.run for one in late} == {run, other}
+
+
+# --- too few who may approve -------------------------------------------------------------------------------------------
+
+
+async def test_where_too_few_may_the_others_are_asked_at_once(tmp_path: Path) -> None:
+    """Nothing could happen before half of the time is over."""
+    async with SmtpService() as mail, at_work(tmp_path / "it", mail) as office:
+        run = await office.start("both", starter="person:aya", text="A letter")
+        [asked] = office.said(run, e.ApprovalRequested)
+        assert (asked.asked, asked.by) == (("person:lin", "person:tom"), ("team:leads", "person:tom"))
+        assert [name for name, _ in office.told()] == ["lin", "tom"]
+        await office.turn(run, 2 * HOUR)
+        assert office.said(run, e.Escalated) == []
+
+
+async def test_where_too_few_are_left_it_is_said_at_once(tmp_path: Path) -> None:
+    async with SmtpService() as mail, at_work(tmp_path / "it", mail) as office:
+        run = await office.start("both", text="A letter")
+        assert [name for name, _ in office.told()] == ["aya", "lin"]
+        await office.driver.notifier.look_over()
+        await office.rest(run)
+        assert (office.told(), office.said(run, e.Escalated)) == ([], [])
+        await changed(office, tmp_path, PEOPLE.replace("leads: { members: [aya, lin] }", "leads: { members: [aya] }"))
+        [escalated] = office.said(run, e.Escalated)
+        assert (escalated.about, escalated.to) == ("go", "person:tom")
+        assert [name for name, _ in office.told()] == ["tom"], "and two may say yes again, so nothing else is said"
+        nobody = PEOPLE.replace("leads: { members: [aya, lin] }", "leads: { members: [tom] }")
+        for _ in range(2):
+            await changed(office, tmp_path, nobody)
+            nobody += "\n"
+        assert office.told() == [
+            ("root", "Too few people can approve: Send “A letter”?"),
+            ("tom", "Too few people can approve: Send “A letter”?"),
+        ]
+        assert office.driver.store.run(run).status == "waiting"
+        amends = Amends.open(tmp_path / "it")
+        amends.clock = office.clock
+        console = Console(amends, office.driver, public_url=ADDRESS, port=PORT)
+        root = await Browser(console).sign_in("person:root")
+        said = "It cannot be approved as things stand: 2 must say yes, and 1 may."
+        assert said in words_of(await root.get(f"/runs/{run}"))
+        told = {one.person: one.locator for one in office.driver.store.ask(notices.of_run(run, "go", 1))}
+        tom = await Browser(console).sign_in("person:tom")
+        assert said in words_of(await tom.get(f"/review/{told['person:tom']}"))
+        (tmp_path / "it" / "people.yaml").write_text(PEOPLE, encoding="utf-8")
+        assert said not in words_of(await root.get(f"/runs/{run}"))
+        amends.close()
+
+
+async def changed(office: Office, folder: Path, people: str) -> None:
+    """people.yaml is another one, and whoever watches has seen it."""
+    (folder / "it" / "people.yaml").write_text(people, encoding="utf-8")
+    await office.driver.notifier.look_over()
+    await office.driver.notifier.send_due()
