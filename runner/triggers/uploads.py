@@ -1,7 +1,7 @@
 """Files that people send with a form: what they are by their content, and where they wait until the form is sent.
 
-Only a form that becomes a run puts its files into the artifact store; until then they stand in `.amends/uploads`, for a
-day at most, and together no more than BOUND. The page carries a sealed receipt for each.
+A form that becomes a run puts its files into the artifact store; until then they stand in `.amends/uploads`, for a day,
+and together no more than BOUND. The page carries a sealed receipt for each.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ _AT_FOUR = {"heic": b"ftyp", "heif": b"ftyp", "avif": b"ftyp", "mp4": b"ftyp", "
 _TEXTS = frozenset({"txt", "csv", "tsv", "json", "xml", "md", "log", "yaml", "yml", "ics", "vcf", "eml"})
 _CODINGS = ("utf-8", "cp932", "big5")
 _PROGRAMS = (b"MZ", b"\x7fELF", b"#!", b"\xca\xfe\xba\xbe", b"\xcf\xfa\xed\xfe")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _BAD = re.compile("[\x00-\x1f\x7f-\x9f/\\\\\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
@@ -93,25 +94,37 @@ class Uploads:
             raise ValueError(f'the content of "{named}" is not what its name says')
         digest = hashlib.sha256(data).hexdigest()
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self._sweep(now) + len(data) > BOUND:
+        if self.sweep(now) + len(data) > BOUND:
             raise NotPossible("There is no room for more files at the moment.")
         write_synced(self._root / digest, data)
         return {**told, "sha256": digest}
 
     def content(self, digest: str) -> bytes | None:
         """A file that waits, None where it is no longer there."""
-        if not re.fullmatch(r"[0-9a-f]{64}", digest):
+        if not _DIGEST.fullmatch(digest):
             return None
         try:
             return (self._root / digest).read_bytes()
         except FileNotFoundError:
             return None
 
-    def _sweep(self, now: int) -> int:
+    def has(self, digest: str) -> bool:
+        """Whether a file waits."""
+        return _DIGEST.fullmatch(digest) is not None and (self._root / digest).is_file()
+
+    def drop(self, digest: str) -> None:
+        """A file that waits no longer."""
+        if _DIGEST.fullmatch(digest):
+            (self._root / digest).unlink(missing_ok=True)
+
+    def sweep(self, now: int) -> int:
         """Takes away what is older than a day; bytes that are left."""
         left = 0
-        for file in self._root.iterdir():
-            seen = file.stat()
+        for file in self._root.iterdir() if self._root.is_dir() else ():
+            try:
+                seen = file.stat()
+            except FileNotFoundError:
+                continue
             if seen.st_mtime * SECOND < now - DAY:
                 file.unlink(missing_ok=True)
             else:

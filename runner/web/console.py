@@ -46,6 +46,7 @@ class Console:
         self.feed = Feed()
         self.tries, self.crowd = Tries(), Tries(most=50)
         self.forms = FormDesk(driver.store.artifacts.root.parent)
+        self.forms.uploads.sweep(self.now)
         self._project: tuple[object, Project] | None = None
         driver.engine.observers.append(self.feed.observe)
 

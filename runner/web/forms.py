@@ -17,7 +17,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from runner.contract import Json, digest
+from runner.contract import Json
+from runner.contract import digest as digest_of
 from runner.errors import InputsInvalid, NotPossible, StoreError
 from runner.language.fields import FieldType
 from runner.language.flow import Flow
@@ -248,13 +249,24 @@ async def _take(sheet: Sheet, sent: Sent, stamp: Stamp | None, written: str) -> 
         text = " ".join(words.sentence(retold(one)) for one in reading.wrong)
         return sheet.show(reading.page, written, text=text, code=422)
     try:
-        for file in (entry.file for top in sent.page for entry in top.each() if entry.file):
-            content = sheet.desk.uploads.content(str(file["sha256"]))
-            await asyncio.to_thread(sheet.console.store.artifacts.put, content or b"")
+        await asyncio.to_thread(_keep_files, sheet, sent.page)
     except OSError:
         log.exception("the files of a form cannot be kept")
         return sheet.show(sent.page, written, text=_(UNSTORED), code=503)
     return await _begin(sheet, sent, stamp, reading)
+
+
+def _files_of(told: Page) -> list[str]:
+    return [str(entry.file["sha256"]) for top in told for entry in top.each() if entry.file]
+
+
+def _keep_files(sheet: Sheet, told: Page) -> None:
+    """Puts the files of a page where those of runs are; one that was sent before is there already. Raises OSError."""
+    sheet.desk.uploads.sweep(sheet.console.now)
+    for digest in _files_of(told):
+        content = sheet.desk.uploads.content(digest)
+        if content is not None:
+            sheet.console.store.artifacts.put(content)
 
 
 def _closed(sheet: Sheet) -> str:
@@ -269,7 +281,8 @@ async def _begin(sheet: Sheet, sent: Sent, stamp: Stamp, reading: paper.Reading)
     """Starts what the form starts, or joins it. What has no run is told to whoever sent it, with all of it kept."""
     starter = sheet.caller.person if sheet.needs_sign_in else ""
     coming = Coming(
-        id=stamp.id, digest=digest(reading.given), names={"fields": reading.given}, given=reading.given, starter=starter
+        id=stamp.id, digest=digest_of(reading.given), names={"fields": reading.given}, given=reading.given,
+        starter=starter,
     )  # fmt: skip
     try:
         took = await sheet.console.driver.triggers.intake.take(sheet.armed, coming)
@@ -284,6 +297,8 @@ async def _begin(sheet: Sheet, sent: Sent, stamp: Stamp, reading: paper.Reading)
         return _conflict(sheet, sent.page, by_status["conflict"].run)
     if "started" not in by_status and "refused" in by_status:
         return sheet.show(sent.page, sent.values["stamp"], text=_(REFUSED), code=409)
+    for file in _files_of(sent.page):
+        sheet.desk.uploads.drop(file)
     run = by_status["started"].run if "started" in by_status else ""
     reference = f"?reference={sheet.desk.seal.signed(run)}" if run else ""
     return go(sheet.request, f"/forms/{sheet.name}/thanks{reference}")
@@ -325,8 +340,9 @@ async def _file(
     desk, console = sheet.desk, sheet.console
     if upload is None or not upload.filename:
         known = desk.seal.file(sheet.name, values.get(f"file.{entry.place}", "")) or {}
-        has_gone = bool(known) and desk.uploads.content(str(known["sha256"])) is None
-        return _("Please choose the file once more.") if has_gone else known
+        digest = str(known.get("sha256", ""))
+        is_here = not known or desk.uploads.has(digest) or console.store.artifacts.has(digest)
+        return known if is_here else _("Please choose the file once more.")
     try:
         if console.store.is_short:
             return _(UNSTORED)

@@ -48,6 +48,7 @@ async def test_a_form_with_everything_becomes_a_run(console: Console) -> None:
     assert (event.trigger["form"], event.starter) == ("expense", "")
     assert event.trigger["id"] in stamp
     assert console.store.artifacts.get(digest) == PDF[1]
+    assert not console.forms.uploads.has(digest), "nothing is left where erasing does not look"
     thanks = await filler.browser.get(answer.headers["location"])
     for _ in range(3):
         assert event.run in words_of(thanks)
@@ -105,6 +106,24 @@ async def test_a_file_that_was_chosen_stays_chosen(console: Console) -> None:
     await again.send({"do": ""}, {"in.receipt": PDF})
     assert (await again.send({"in.amount": "1"})).status_code == 303
     assert console.store.artifacts.has(digest)
+
+
+async def test_a_page_with_a_file_that_is_sent_again_joins_its_run(console: Console) -> None:
+    filler = await Filler(console, "expense").open()
+    await filler.send({**GIVEN, "in.amount": ""}, {"in.receipt": PDF})
+    fields = {**filler.hidden, "in.amount": "1"}
+    answers = await asyncio.gather(*(filler.post(fields) for _ in range(8)))
+    assert {answer.status_code for answer in answers} == {303}
+    assert began(console).inputs["receipt"]["name"] == "領収書.pdf"
+
+
+async def test_what_is_typed_is_never_evaluated(console: Console) -> None:
+    filler = await Filler(console, "ask").open()
+    await filler.send({"in.name": "${{ 1 + 1 }} {{ 7*7 }} {% if x %}"})
+    run = began(console)
+    await console.driver.engine.rest(run.run)
+    assert run.inputs["name"] == "${{ 1 + 1 }} {{ 7*7 }} {% if x %}"
+    assert console.store.run(run.run).status == "succeeded"
 
 
 async def test_a_file_that_waited_too_long_is_asked_for_again(console: Console) -> None:
