@@ -150,6 +150,7 @@ def build(letter: Mapping[str, Json], contents: Sequence[bytes], *, at: int) -> 
     message["Subject"] = str(letter["subject"])
     message["Message-ID"] = str(letter["message_id"])
     message["Auto-Submitted"] = "auto-generated"
+    message["X-Mailer"] = "Amends"
     for name, subtype in (("text", "plain"), ("html", "html")):
         content = str(letter.get(name, ""))
         if content:

@@ -62,6 +62,7 @@ HOMES = {
     "holidays": ("runner.language.holidays",),
     "httpx": ("connectors", "runner.people.provider"),
     "httpx_aiohttp": ("connectors",),
+    "imapclient": ("connectors.imap",),
     "joserfc": ("runner.people.provider",),
     "jinja2": ("runner.language.expressions", "runner.language.templates", "runner.web"),
     "jsonschema": ("runner.language.schemas",),

@@ -35,6 +35,7 @@ SEEN_BEFORE = "started", "ignored", "superseded", "skipped", "conflict"
 """What the same event again leaves as it is. `refused`, `unreadable`, `queued` and `missed` are taken anew."""
 STATUSES = (*SEEN_BEFORE, "refused", "unreadable", "queued", "missed")
 """Everything that becomes of an arrival."""
+TROUBLE = "trouble:"
 MOST_CONTENT = 64_000
 """Characters of what is kept of an event without a run."""
 
@@ -210,6 +211,13 @@ def restored_after(at: int) -> Callable[[Connection], int]:
         return next((row.at for row in since if row.type == Restored.__name__), 0)
 
     return ask
+
+
+def troubles(connection: Connection) -> Mapping[str, str]:
+    """For `SqlStore.ask`: why triggers that wait by themselves cannot go on just now, by `mail:NAME` and
+    `poll:CONNECTION.ACTION:FLOW`."""
+    found = sorted(cursors_of(TROUBLE)(connection).items())
+    return {name.removeprefix(TROUBLE): why for name, why in found if why}
 
 
 def _move(batch: Batch, name: str, value: str) -> None:

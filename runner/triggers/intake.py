@@ -68,6 +68,17 @@ class Intake:
                 self._begin(arrived.started, event)
         return tuple(took)
 
+    def wants(self, armed: Armed, coming: Coming) -> bool:
+        """Whether it is meant for this trigger, as far as `only_if` can tell."""
+        try:
+            return not coming.status and self._asked(armed, coming, self._clock.now()).is_meant()
+        except EvaluationError:
+            return True
+
+    def _asked(self, armed: Armed, coming: Coming, now: int) -> _Asked:
+        trigger: dict[str, Json] = {"id": coming.id, "at": iso(now), armed.kind: armed.name}
+        return _Asked(armed, {**coming.names, "trigger": trigger}, now)
+
     def _read(self, armed: Armed, coming: Coming, now: int) -> tuple[Arrival, NewRun | None, RunStarted | None]:
         """What is kept of it, and the run that it starts."""
         arrival = Arrival(
@@ -79,7 +90,7 @@ class Intake:
         if coming.status:
             return arrival, None, None
         told: dict[str, Json] = {armed.kind: armed.name}
-        ask = _Asked(armed, {**coming.names, "trigger": {"id": coming.id, "at": iso(now), **told}}, now)
+        ask = self._asked(armed, coming, now)
         try:
             if not ask.is_meant():
                 why = f"only_if says no: {armed.said['only_if']}"

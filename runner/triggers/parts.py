@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from runner.clock import Clock
 from runner.contract import Connector
 from runner.engine.embedded import Embedded
+from runner.store.arrivals import TROUBLE, cursor
 from runner.store.sql import SqlStore
 from runner.triggers.active import Active
 from runner.triggers.intake import Intake
+
+log = logging.getLogger("amends.triggers")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,3 +29,11 @@ class Parts:
     clock: Clock
     connect: Callable[[str], Connector]
     on_event: list[Callable[[], None]]
+
+    async def say_trouble(self, source: str, text: str) -> None:
+        """Why a trigger that waits by itself cannot go on just now, for whoever looks; empty when it goes again."""
+        if text == self.store.ask(cursor(f"{TROUBLE}{source}")):
+            return
+        if text:
+            log.warning("%s: %s", source, text)
+        await self.intake.take_all([], cursor=(f"{TROUBLE}{source}", text))

@@ -6,10 +6,11 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from runner.triggers.event import Events
+from runner.triggers.mailbox import Mailboxes
 from runner.triggers.parts import Parts
 from runner.triggers.schedule import Schedules
 
-ROOMS = (Events, Schedules)
+ROOMS = (Events, Schedules, Mailboxes)
 
 
 @contextlib.asynccontextmanager

@@ -57,7 +57,10 @@ def prove(ground: Ground) -> None:
     """Gives the project its senders: each scheme one, `sender` in the plainest way."""
     lines = ground.folder / "connections.yaml"
     lines.write_text(lines.read_text(encoding="utf-8").replace(SENDERS, "") + SENDERS, encoding="utf-8")
-    (ground.folder / ".env").write_text(f"SENDER={SECRET}\n", encoding="utf-8")
+    secrets = ground.folder / ".env"
+    kept = secrets.read_text(encoding="utf-8") if secrets.exists() else ""
+    if "SENDER=" not in kept:
+        secrets.write_text(f"{kept}SENDER={SECRET}\n", encoding="utf-8")
 
 
 async def take(engine: Engine, kind: str, name: str, arrival: str, **names: Json) -> Sequence[Arrived]:
