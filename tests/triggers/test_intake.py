@@ -125,14 +125,13 @@ async def test_an_older_event_of_an_entity_is_set_aside(
 
 
 async def test_a_page_and_its_cursor_are_kept_together(tmp_path: Path) -> None:
-    flow = starts(
-        "fresh",
-        '  - poll: shop.plan\n    with: { code: a }\n    seen_by: ${{ item.id }}\n    fill: { name: "${{ item.id }}" }\n',
-    )
+    flow = starts("fresh", '  - event: shop.fresh
+    fill: { name: "${{ event.id }}" }
+')
     async with served(tmp_path, flow) as (_, engine):
-        (armed,) = engine.driver.triggers.active.all("poll")
+        (armed,) = engine.driver.triggers.active.all("event")
         intake = engine.driver.triggers.intake
-        page = [(armed, Coming(id=f"i{n}", digest=f"{n}", names={"item": {"id": f"i{n}"}})) for n in range(20)]
+        page = [(armed, Coming(id=f"i{n}", digest=f"{n}", names={"event": {"id": f"i{n}"}})) for n in range(20)]
         took = await intake.take_all(page, cursor=("poll:x", "20"))
         assert all(one.status == "started" for one in took)
         assert engine.store.ask(cursor("poll:x")) == "20"
