@@ -218,7 +218,7 @@ class Mailboxes:
                 for file in mail.files:
                     await asyncio.to_thread(self._parts.store.artifacts.put, file.content)
             if is_open and not coming.status:
-                coming = replace(coming, status="missed", why=RESTORED)
+                coming = replace(coming, status="refused", why=RESTORED)
             several = [(one, coming) for one in armed]
         await self._parts.intake.take_all(several, cursor=place)
         if found is not None and opens.mark_seen:

@@ -125,9 +125,7 @@ async def test_an_older_event_of_an_entity_is_set_aside(
 
 
 async def test_a_page_and_its_cursor_are_kept_together(tmp_path: Path) -> None:
-    flow = starts("fresh", '  - event: shop.fresh
-    fill: { name: "${{ event.id }}" }
-')
+    flow = starts("fresh", '  - event: shop.fresh\n    fill: { name: "${{ event.id }}" }\n')
     async with served(tmp_path, flow) as (_, engine):
         (armed,) = engine.driver.triggers.active.all("event")
         intake = engine.driver.triggers.intake
