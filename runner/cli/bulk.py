@@ -1,4 +1,6 @@
-"""One order to many runs: which ones, what each of them will do or why not, then the doing with a line for each."""
+"""One order to many runs, or one answer to many questions of a run: which ones, what each of them will do or why not,
+then the doing with a line for each.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from runner.engine.past import read_state
 from runner.errors import AlreadySo, AmendsError, EngineBusy, NotFound, NotPossible
 from runner.language.bundle import Bundle, restore
 from runner.language.clauses import duration
-from runner.people.operations import Foreseen, Order, each_question, foreseen
+from runner.people.operations import ALIKE, Foreseen, Order, alike, each_question, foreseen
 from runner.reading import PAGE
 from runner.store.facts import RunFilter, RunView
 from runner.telling import times, words
@@ -91,15 +93,51 @@ def order_many(
             _show(chosen, order)
         if not dry_run and chosen:
             chosen = _go(amends, chosen, quiet=as_json)
-        counts = Counter(one.told.answer for one in chosen)
-        if as_json:
-            told = {word: counts[word] for word in ("done", "already", "refused")}
-            page.say_json(
-                {"action": order.action, "dry_run": dry_run, **told, "runs": [one.as_json() for one in chosen]}
+        return _count(chosen, order, dry_run=dry_run, as_json=as_json)
+
+
+def answer_alike(run: str, order: Order, *, dry_run: bool, as_json: bool) -> int:
+    """Gives the answer to a question (`order.handoff`) to all of the run that are alike too, each for itself and one
+    after the other; as `order_many` otherwise. Raises NotPossible where the answer is not one for several.
+    """
+    if order.action not in ALIKE:
+        raise NotPossible(f'"{order.action}" is said of one question at a time; --and-alike takes {", ".join(ALIKE)}')
+    with watching.opened() as amends:
+        story = watching.story_of(amends, run)
+        order = watching.completed(amends, run, replace(order, by=watching.person(amends, order.by)))
+        asked = story.state.handoffs.get(order.handoff)
+        if asked is None or asked not in story.state.open_handoffs:
+            raise NotPossible(
+                f'--and-alike needs an open question of run {run} by its id (h2), not "{order.handoff}"'
             )
-        elif chosen:
-            done = "Nothing was done" if dry_run else f"{counts['done']} done"
-            page.say(f"{done}; {counts['already']} were so already, {counts['refused']} refused.")
+        each = [replace(order, handoff=one.id) for one in (asked, *alike(story.state, asked, order.action))]
+        chosen = [
+            Chosen(
+                view=story.view, order=one, told=foreseen(story.bundle, story.state, one), kind=asked.kind,
+                step=story.place(story.state.handoffs[one.handoff].step),
+            )
+            for one in each
+        ]  # fmt: skip
+        before = amends.store.log_end(story.view.run).seq
+        if not as_json:
+            _show(chosen, order)
+        if not dry_run:
+            chosen = _go(amends, chosen, quiet=as_json, alone=story.view.run)
+        code = _count(chosen, order, dry_run=dry_run, as_json=as_json)
+        if not dry_run and not as_json:
+            watching.tell_rest(amends, amends.store.run(story.view.run), as_json=False, since=before)
+    return code
+
+
+def _count(chosen: Sequence[Chosen], order: Order, *, dry_run: bool, as_json: bool) -> int:
+    """Says what became of all of them. The exit code."""
+    counts = Counter(one.told.answer for one in chosen)
+    if as_json:
+        told = {word: counts[word] for word in ("done", "already", "refused")}
+        page.say_json({"action": order.action, "dry_run": dry_run, **told, "runs": [one.as_json() for one in chosen]})
+    elif chosen:
+        done = "Nothing was done" if dry_run else f"{counts['done']} done"
+        page.say(f"{done}; {counts['already']} were so already, {counts['refused']} refused.")
     return FAILED if counts["refused"] else OK
 
 
@@ -156,13 +194,16 @@ def _show(chosen: Sequence[Chosen], order: Order) -> None:
 # --- the doing -------------------------------------------------------------------------------------------------------
 
 
-def _go(amends: Amends, chosen: Sequence[Chosen], *, quiet: bool) -> list[Chosen]:
-    """Gives every order that can be given; what each came to. Raises Interrupted on Ctrl-C."""
+def _go(amends: Amends, chosen: Sequence[Chosen], *, quiet: bool, alone: str = "") -> list[Chosen]:
+    """Gives every order that can be given; what each came to. Raises Interrupted on Ctrl-C.
+
+    `alone` is the run that all are for: one follows the other, and it is waited for until it rests.
+    """
     became = {number: one for number, one in enumerate(chosen) if one.told.answer != "done"}
     ready = [number for number in range(len(chosen)) if number not in became]
 
     async def doing(driver: Driver) -> None:
-        room = asyncio.Semaphore(AT_ONCE)
+        room = asyncio.Semaphore(1 if alone else AT_ONCE)
         with _progress(len(ready), quiet=quiet) as tell:
 
             async def one(number: int) -> None:
@@ -171,6 +212,8 @@ def _go(amends: Amends, chosen: Sequence[Chosen], *, quiet: bool) -> list[Chosen
                     tell(became[number])
 
             await asyncio.gather(*(one(number) for number in ready))
+        if alone and ready:
+            await driver.follow(alone, lambda: None)
 
     try:
         watching.drive(amends, doing)

@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from runner.cli import WRONG, page, timeline, watching
+from runner.cli import WRONG, bulk, page, timeline, watching
 from runner.cli.lists import HANDOFFS as COMMANDS
 from runner.cli.place import AsJson, By, Reason, Reference, Reveal, RunId
 from runner.cli.questions import answers, question_json
 from runner.cli.run import read_given
-from runner.errors import NotFound
+from runner.errors import NotFound, NotPossible
 from runner.people.operations import Order
 
 HandOffId = Annotated[str, typer.Argument(metavar="[HANDOFF]", help="The question, where a run has more than one: h1.")]
@@ -49,6 +49,12 @@ def resolve(
         typer.Argument(metavar="[HANDOFF] CHOICE [NAME=VALUE]...", help="h1 happened id=C17, or just: close."),
     ],
     external_id: Annotated[str, typer.Option("--id", help="The id that the service knows it by.")] = "",
+    and_alike: Annotated[
+        bool, typer.Option("--and-alike", help="The same answer to every open question of the run that is alike.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --and-alike: say which these are, do nothing.")
+    ] = False,
     reason: Reason = "",
     reference: Reference = "",
     by: By = "",
@@ -68,4 +74,8 @@ def resolve(
         action=choice, by=by, handoff="".join(handoff), reason=reason, reference=reference, output=output,
         external_id=external_id or str(output.get("id", "")),
     )  # fmt: skip
+    if and_alike:
+        raise typer.Exit(bulk.answer_alike(run, order, dry_run=dry_run, as_json=as_json))
+    if dry_run:
+        raise NotPossible("--dry-run goes with --and-alike; `show` says what one question is about")
     watching.act(run, order, as_json=as_json)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -13,6 +13,7 @@ from runner.clock import iso, shown
 from runner.contract import Json
 from runner.core.paths import catcher_of, list_of
 from runner.core.state import HandOff
+from runner.people.operations import ALIKE, NEEDS_WORDS
 from runner.telling import sent, words
 from runner.telling.consequences import consequence
 from runner.telling.questions import asks, label_of, rule_of, to_give, what_was_sent
@@ -128,8 +129,17 @@ def answers(story: Story, handoff: HandOff) -> dict[str, str]:
 
 
 def _resolve(run: str, handoff: str, choice: str) -> str:
-    reason = ' --reason "…"' if choice in ("done", "stands", "skip") else ""
+    reason = ' --reason "…"' if choice in NEEDS_WORDS else ""
     return f"{words.PROGRAM} handoffs resolve {run} {handoff} {choice}{reason}"
+
+
+def to_all(story: Story, alike: Sequence[HandOff]) -> Iterator[RenderableType]:
+    """What to type to answer all of these questions together; nothing where that cannot be."""
+    fitting = [choice for choice in alike[0].choices if len(alike) > 1 and choice in ALIKE]
+    if fitting:
+        yield Text(f"All {len(alike)} of these together ({', '.join(fitting)}; --dry-run only says which they are):")
+        command = _resolve(story.view.run, alike[0].id, fitting[0])
+        yield Text(f"    {command} --and-alike", no_wrap=True, overflow="ignore")
 
 
 def question_json(story: Story, handoff: HandOff) -> Mapping[str, Json]:

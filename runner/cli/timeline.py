@@ -11,13 +11,14 @@ from rich.text import Text
 
 from runner.cli import page
 from runner.cli.lists import view_json
-from runner.cli.questions import offered, question, question_json
+from runner.cli.questions import offered, question, question_json, to_all
 from runner.clock import iso, shown
 from runner.contract import Json
 from runner.core.paths import list_of
 from runner.core.state import HandOff, State
 from runner.language.bundle import Bundle
 from runner.language.flow import Step
+from runner.people.operations import asks_like
 from runner.store.abridged import FEW
 from runner.store.facts import EffectView
 from runner.telling import sent, times, words
@@ -232,16 +233,15 @@ def _questions(story: Story, only: str) -> Iterator[RenderableType]:
             yield Text()
             yield Text(f"and {len(rest)} more ask the same, each shown by `{_shown(story, rest[0])}`:", style="bold")
             yield page.grid_of(_short(story, each) for each in rest[:MOST_EFFECTS])
+        yield from to_all(story, alike)
 
 
 def _alike(story: Story, only: str) -> list[list[HandOff]]:
     """The open questions, those that ask the same of the same step of different items together."""
-    found: dict[tuple[str, str], list[HandOff]] = {}
+    found: dict[object, list[HandOff]] = {}
     for handoff in story.state.open_handoffs:
-        if only not in ("", handoff.id):
-            continue
-        pattern = "/".join(part for part in handoff.step.split("/") if not part.isdigit())
-        found.setdefault((handoff.kind, pattern), []).append(handoff)
+        if only in ("", handoff.id):
+            found.setdefault(asks_like(handoff), []).append(handoff)
     return list(found.values())
 
 

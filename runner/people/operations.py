@@ -44,6 +44,10 @@ class Order:
 CHOICES = (
     "again", "compensate", "retry", "skip", "happened", "did_not", "go_on", "done", "stands", "close", "take_over",
 )  # fmt: skip
+ALIKE = ("again", "retry", "skip", "go_on", "done", "stands")
+"""Answers that can be given to alike questions of one run together."""
+NEEDS_WORDS = ("skip", "done", "stands")
+"""Answers that need a reason or a reference."""
 _OF_ITEM = {"retry": e.ItemResumed, "skip": e.ItemAccepted}
 """What is reported of one item that was set aside."""
 ORDERS = ("pause", "resume", "stop", "stop_compensate", "acknowledge", *CHOICES)
@@ -139,6 +143,20 @@ def each_question(state: State, order: Order, at_step: str = "") -> list[Order]:
         alone = [replace(order, handoff=handoff.id, step=f"{handoff.step}/{number}") for number in meant]
         found += alone if len(meant) < len(items) else [replace(order, handoff=handoff.id)]
     return found or ([] if aside else [order])
+
+
+def alike(state: State, handoff: HandOff, choice: str) -> list[HandOff]:
+    """The other open questions that one answer fits as well: of the same kind and person, about the same step of other
+    items, with the same choices. None for what is said of one call only, after looking, or of the run as a whole.
+    """
+    meant = [h for h in open_questions(state) if asks_like(h) == asks_like(handoff)] if choice in ALIKE else []
+    return [h for h in meant if h.id != handoff.id and choice in h.choices]
+
+
+def asks_like(handoff: HandOff) -> tuple[object, ...]:
+    """What questions that are alike have in common."""
+    pattern = "/".join(part for part in handoff.step.split("/") if not part.isdigit())
+    return handoff.kind, pattern, handoff.purpose, handoff.owner, handoff.choices
 
 
 def _is_at(path: str, step: str) -> bool:
@@ -253,7 +271,7 @@ def _answer(bundle: Bundle, state: State, order: Order, handoff: HandOff, now: i
     order = replace(order, action=_choice(handoff, order.action))
     if _is_item_of(handoff, order) and number_of(order.step) not in state.lists[handoff.step].aside:
         _tell_of_item(state, order)
-    if order.action in ("skip", "done", "stands") and not (order.reason or order.reference):
+    if order.action in NEEDS_WORDS and not (order.reason or order.reference):
         raise NotPossible(f"{order.action} needs a reason (--reason) or a reference (--reference)")
     if order.action == "happened" and handoff.purpose in ("do", "find"):
         used = fields_needed(bundle, handoff.step, is_closed=is_closed_at(state, handoff.step))

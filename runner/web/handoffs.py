@@ -7,7 +7,7 @@ the person it was sent to, and nothing else.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -15,9 +15,9 @@ from starlette.responses import Response
 
 from runner.contract import Json
 from runner.core.state import HandOff
-from runner.errors import NotFound, NotPossible
+from runner.errors import AlreadySo, NotFound, NotPossible
 from runner.language.fields import typed_value
-from runner.people.operations import Order
+from runner.people.operations import NEEDS_WORDS, Order, alike
 from runner.recorded import retold
 from runner.store import outbox
 from runner.telling import sent, words
@@ -33,8 +33,6 @@ from runner.web.proofs import is_proved, notice_at
 from runner.web.render import go, page
 
 ROUTES = APIRouter()
-NEEDS_WORDS = ("skip", "done", "stands")
-"""Answers that need a reason or a reference."""
 PROVE = marked("Prove first who you are.")
 LONGEST = 1_000
 
@@ -237,12 +235,36 @@ async def _answer(request: Request, way: Way, choice: str) -> Response:
     try:
         order = Order(action=choice, by=way.caller.person, handoff=way.handoff, output=output, **given)
         order = completed(console.story(way.run, reveal=True), order) if choice == "happened" else order
+        others = {each.id for each in _others(console, way, story, asked, choice)}
         await console.act(way.run, order)
+        await _answer_too(console, way, order, [each for each in form.get("alike", "").split() if each in others])
     except NotPossible as error:
         if asked not in console.story(way.run).state.open_handoffs:
             raise
         return _form(request, way, story, asked, choice, form, words.sentence(retold(str(error))))
     return go(request, f"{way.home}?said={choice}")
+
+
+async def _answer_too(console: Console, way: Way, order: Order, others: Sequence[str]) -> None:
+    """The same answer to these questions, each for itself. Raises NotPossible where that fits one no more."""
+    wrong = []
+    for each in others:
+        try:
+            await console.act(way.run, replace(order, handoff=each))
+        except AlreadySo:
+            continue
+        except NotPossible as error:
+            wrong.append(retold(str(error)))
+    if wrong:
+        raise NotPossible(_("{count} of the others were not answered: {why}", count=len(wrong), why=wrong[0]))
+
+
+def _others(console: Console, way: Way, story: Story, asked: HandOff, choice: str) -> list[HandOff]:
+    """The questions that the same answer may be given to; none for whoever came by the link of this one."""
+    found = alike(story.state, asked, choice) if way.door is way.caller else []
+    views = console.store.handoffs(run=way.run) if found and not way.caller.operates else []
+    mine = {view.handoff for view in mine_of(console, way.caller, views)}
+    return [each for each in found if way.caller.operates or each.id in mine]
 
 
 def _form(
@@ -258,6 +280,10 @@ def _form(
         fields=to_give(story, asked) if choice == "happened" else [], needs_words=choice in NEEDS_WORDS,
         takes_id=choice == "happened" and action is not None, code=422 if text else 200,
         good=made_good(story) if choice in MAKES_GOOD else (),
+        others=[
+            (each.id, story.place(each.step), ", ".join(what_was_sent(story, each).values()))
+            for each in _others(console_of(request), way, story, asked, choice)
+        ],
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from runner.app import Amends
 from runner.cli import page, run_command
+from runner.core.events import HandOffResolved
 from runner.store.facts import RunFilter
 from tests.cli.terminal import Running, Said, Terminal
 
@@ -279,3 +280,96 @@ def test_a_step_that_is_not_there_is_named(shop: Terminal) -> None:
         said = shop.type("runs", typed[0], asking, "biling", *typed[1:])
         assert said.err.startswith(f'amends: "biling" is not an open question of run {asking}: h1 (step billing)')
         assert said.code == 2
+
+
+# --- one answer to many questions of one run --------------------------------------------------------------------------
+
+PARCELS = """\
+flow: parcels
+title: Parcels are sent, and the books are told
+owner: person:me
+mode: live
+run_key: ${{ trigger.id }}
+inputs: { names: { list: { n: text } } }
+steps:
+  - id: van
+    do: records.create
+    with: { collection: vans, name: "One" }
+    compensate: { hand_off: person:me, say: Call the van back. }
+  - id: rows
+    each: ${{ inputs.names }}
+    named: ${{ item.n }}
+    steps:
+      - id: parcel
+        do: records.create
+        with: { collection: parcels, name: "${{ item.n }}" }
+        compensate: { hand_off: person:me, say: Ask the carrier to bring it back. }
+  - id: books
+    do: records.update
+    with: { collection: books, id: none, paid: "yes" }
+    unattended: Our own books.
+    compensate: { none: A book may stay. }
+"""
+
+
+@pytest.fixture
+def parcels(shop: Terminal) -> str:
+    """A run that asks alike of four parcels (h1 to h4), and otherwise of its van (h5)."""
+    (shop.folder / "flows" / "parcels.yaml").write_text(PARCELS, encoding="utf-8")
+    given = json.dumps([{"n": name} for name in ("Ito", "Kato", "Mori", "Sato")])
+    said = shop.type("run", "parcels", "-i", f"names={given}")
+    assert said.code == 3, said
+    found = re.search(r"\d{6}-\w{8}", said.out)
+    assert found is not None
+    return found[0]
+
+
+def answers(shop: Terminal, run: str) -> dict[str, tuple[str, str]]:
+    """The answers in the log: by question, the choice and the reason."""
+    with closing(Amends.open(shop.folder)) as amends:
+        rows = [row.event for row in amends.store.log(run)]
+    told = [event for event in rows if isinstance(event, HandOffResolved)]
+    assert len({event.handoff for event in told}) == len(told), "each is answered once"
+    return {event.handoff: (event.choice, event.reason) for event in told}
+
+
+def test_alike_questions_of_a_run_are_answered_together(shop: Terminal, parcels: str) -> None:
+    words = ("handoffs", "resolve", parcels, "h2", "done", "--and-alike", "--reason", "The carrier has it.")
+    page_of_it = shop.type("runs", "show", parcels).out
+    assert "All 4 of these together (done, stands; --dry-run only says which they are):\n" in page_of_it
+    assert f'    amends handoffs resolve {parcels} h1 done --reason "…" --and-alike\n' in page_of_it
+    seen = shop.type(*words, "--dry-run")
+    assert (seen.code, seen.out.count("put right by hand (rows › ")) == (0, 4)
+    assert seen.out.endswith("Nothing was done; 0 were so already, 0 refused.\n")
+    assert answers(shop, parcels) == {}
+    shop.type("handoffs", "resolve", parcels, "h3", "stands", "--reason", "It is lost.")
+    done = shop.type(*words)
+    assert (done.code, "3 done; 0 were so already, 0 refused.\n" in done.out) == (0, True), done
+    same = ("done", "The carrier has it.")
+    assert answers(shop, parcels) == {"h1": same, "h2": same, "h3": ("stands", "It is lost."), "h4": same}
+    assert "h5  Please make step van good by hand.\n" in done.out, "another question stays open"
+    assert shop.type(*words).code == 2
+
+
+def test_together_they_are_answered_where_an_engine_serves_too(shop: Terminal, parcels: str) -> None:
+    words = ("handoffs", "resolve", parcels, "h1", "stands", "--and-alike", "--reason", "Lost.", "--json")
+    with Running("serve", "--port", "0", folder=shop.folder):
+        assert results(shop.type(*words)) == {"done": 4}
+    assert set(answers(shop, parcels).values()) == {("stands", "Lost.")}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("h1 take_over --and-alike", '"take_over" is said of one question at a time; --and-alike takes again, retry,'),
+        ("done --reason x --and-alike", "--and-alike needs an open question of run"),
+        ("h1 done --reason … --and-alike", "stands for your own words"),
+        ("h1 done --reason x --dry-run", "--dry-run goes with --and-alike"),
+    ],
+)
+def test_what_cannot_be_answered_together(words: str, said: str, shop: Terminal, parcels: str) -> None:
+    told = shop.type("handoffs", "resolve", parcels, *words.split())
+    assert (told.code, said in told.err) == (2, True), told
+    without = shop.type("handoffs", "resolve", parcels, "h1", "done", "--and-alike")
+    assert (without.code, without.out.count("refused: done needs a reason")) == (1, 4)
+    assert answers(shop, parcels) == {}

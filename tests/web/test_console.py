@@ -10,13 +10,33 @@ from collections.abc import Sequence
 import pytest
 from sqlalchemy import text
 
+from runner.core.events import HandOffResolved
 from runner.errors import StoreUnwritable
 from runner.people.access import new_access
+from runner.people.operations import Order
 from runner.store.facts import RunFilter
 from runner.web.console import Console
 from runner.web.picture import bars_of
 from tests.web.ground import Browser, started, words_of
 
+POSTING = """\
+flow: posting
+title: A parcel for each number
+owner: team:ops
+mode: live
+run_key: ${{ trigger.id }}
+inputs: { numbers: { list: integer } }
+steps:
+  - id: posts
+    each: ${{ inputs.numbers }}
+    named: no ${{ item }}
+    steps:
+      - id: parcel
+        do: records.create
+        with: { collection: parcels, text: "${{ item }}" }
+        compensate: { hand_off: team:ops, say: Ask the carrier to bring it back. }
+  - { id: pause, wait: 2 days }
+"""
 LISTING = """\
 flow: listing
 title: A note for each number
@@ -246,6 +266,31 @@ async def test_the_owner_answers_from_the_page(console: Console) -> None:
     assert "Answered by Mia Member: go on" in after
     again = await mia.post(f"/handoffs/{run}/h1/close", {"csrf": await mia.token("/me")})
     assert (again.status_code, "This is answered already: go on" in words_of(again)) == (409, True)
+
+
+async def test_alike_questions_are_answered_with_a_second_button(console: Console) -> None:
+    (console.amends.folder / "flows" / "posting.yaml").write_text(POSTING, encoding="utf-8")
+    run = await started(console, "posting", numbers=[1, 2, 3, 4])
+    await console.act(run, Order(action="stop_compensate", by="person:olga"))
+    assert len(console.store.handoffs(run=run)) == 4
+    mia = await Browser(console).sign_in("person:mia")
+    asked = await mia.get(f"/handoffs/{run}/h2/done")
+    said = words_of(asked)
+    assert "Put right by hand: this one and the 3 others like it" in said
+    assert "Questions like this one posts › no 4 › parcel" in said
+    assert "this one and" not in words_of(await mia.get(f"/handoffs/{run}/h2/take_over")), "that is of the run"
+    [others] = re.findall(r'name="alike" value="([^"]*)"', asked.text)
+    assert others == "h1 h3 h4"
+    bare = await mia.press(f"/handoffs/{run}/h2/done", alike=others)
+    assert (bare.status_code, "Say why" in words_of(bare)) == (422, True)
+    await console.act(run, Order(action="stands", by="person:olga", handoff="h3", reason="It is lost."))
+    answer = await mia.press(f"/handoffs/{run}/h2/done", reason="It is back.", alike=f"{others} h9")
+    assert answer.headers["location"] == f"/handoffs/{run}/h2?said=done"
+    told = [row.event for row in console.store.log(run) if isinstance(row.event, HandOffResolved)]
+    given = {event.handoff: (event.choice, event.by) for event in told}
+    by_mia = ("done", "person:mia")
+    assert given == {"h1": by_mia, "h2": by_mia, "h3": ("stands", "person:olga"), "h4": by_mia}
+    assert await rested(console, run) == "closed"
 
 
 async def test_others_cannot_answer(console: Console) -> None:
