@@ -92,7 +92,11 @@ FIXES: dict[str, list[tuple[str, str]]] = {
         ("0 9 30 2 *", "0 9 28 2 *"),
         ("every 31st", "every last"),
     ],
-    "fl403_unproved_delivery": [("shopp", "shop"), ("webhook: orders", "webhook: orders\n    signed_by: shop")],
+    "fl403_unproved_delivery": [
+        ("returns\n    signed_by: shop\n", "refunds\n    signed_by: shop\n"),
+        ("shopp", "shop"),
+        ("webhook: orders", "webhook: orders\n    signed_by: shop"),
+    ],
 }
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import gzip
 import hashlib
 import hmac
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,6 +23,7 @@ from runner.errors import StoreUnwritable
 from runner.store.facts import RunFilter
 from runner.store.log import SITE
 from runner.triggers.bodies import LARGEST
+from runner.web import hooks
 from runner.web.application import served as application
 from runner.web.console import Console
 from tests.cases.ground import Engine, Ground, opened
@@ -155,6 +159,68 @@ async def test_bodies_of_every_kind_reach_the_flow(tmp_path: Path) -> None:
             ).status_code == 200
             (row,) = arrivals(engine)
             assert (row.status, row.id) == ("started", f"F{number + 1}")
+
+
+async def test_case_j1_the_bytes_that_came_are_what_is_proved(tmp_path: Path) -> None:
+    """Odd spacing and key order, escapes, `1.0`, packed bodies, an old time, two signatures: each as its sender signed it."""
+    flow = starts(
+        "plain", "  - webhook: plain\n    signed_by: standard\n", inputs="{ name: text, price: number or empty }"
+    )
+    async with hooked(tmp_path, flow) as (_, engine, client):
+        now = MachineClock().now()
+        bodies = (
+            b'{ "price" :1.0 ,"name":"Ad\\u00e1"\r\n}\n', gzip.compress(b'{"name":"Ada"}'), '{"name":"\\/書"}'.encode()
+        )  # fmt: skip
+        for number, body in enumerate(bodies):
+            sign = signed_as("standard", body, key="secret-of-the-sender", at=now) | {
+                "content-type": "application/json"
+            }
+            more = {"content-encoding": "gzip"} if body[:2] == b"\x1f\x8b" else {}
+            sign = renamed(sign, f"msg_{number}", body, now)
+            both = {**sign, **more, "webhook-signature": f"v1,AAAA {sign['webhook-signature']} v1a,BBBB"}
+            assert (await client.post("/hooks/plain", content=body, headers=both)).status_code == 200
+            again = json.dumps(json.loads(gzip.decompress(body) if more else body)).encode()
+            assert (await client.post("/hooks/plain", content=again, headers=both)).status_code == 401
+        assert {row.status for row in arrivals(engine)} == {"started"}
+        assert runs(engine) == len(bodies)
+
+
+def renamed(sign: dict[str, str], name: str, body: bytes, now: int) -> dict[str, str]:
+    """The same delivery under another id of its own."""
+    text = b"%s.%d.%s" % (name.encode(), now // SECOND, body)
+    made = base64.b64encode(hmac.new(b"secret-of-the-sender", text, hashlib.sha256).digest()).decode()
+    return {**sign, "webhook-id": name, "webhook-signature": f"v1,{made}"}
+
+
+async def test_case_j2_pairs_at_the_same_time_are_one_run_each(tmp_path: Path) -> None:
+    """What the server's death does to it is played in tests/crash/test_hooks.py."""
+    async with hooked(tmp_path, ORDERS) as (ground, engine, client):
+        bodies = [json.dumps({"no": str(number), "name": "Ada"}).encode() for number in range(50)]
+        answers = await asyncio.gather(*(send(client, "orders", body) for body in bodies for _ in range(2)))
+        assert {answer.status_code for answer in answers} == {200}
+        assert runs(engine) == 50
+        for row in arrivals(engine, limit=100):
+            assert (await engine.rest(row.run)).status == "succeeded"
+        assert len(ground.effects()) == 50
+
+
+async def test_a_sender_that_dawdles_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with hooked(tmp_path, ORDERS) as (_, engine, client):
+        monkeypatch.setattr(hooks, "SLOWEST", 0.2)
+
+        async def slowly() -> AsyncIterator[bytes]:
+            for _ in range(20):
+                yield b" "
+                await asyncio.sleep(0.1)
+
+        began = time.monotonic()
+        assert (await client.post("/hooks/orders", content=slowly(), headers=summed(b""))).status_code == 408
+        assert time.monotonic() - began < 2
+        monkeypatch.setattr(hooks, "MOST_HELD", 10)
+        full = await send(client, "orders", b'{"no":"7","name":"Ada"}')
+        assert (full.status_code, full.headers["retry-after"]) == (503, "30")
+        assert arrivals(engine) == []
+        assert hooks._Reading.held == 0
 
 
 async def test_what_is_authentic_and_cannot_be_read_is_kept(tmp_path: Path) -> None:

@@ -15,10 +15,15 @@ KIND = "webhook"
 
 @rule("FL403")
 def find_unproved_deliveries(context: Context) -> Iterator[Problem]:
-    """Webhooks that anybody may send to, or whose `signed_by` proves nothing."""
+    """Webhooks that anybody may send to, whose `signed_by` proves nothing, or that stand in one flow twice."""
+    seen: set[object] = set()
     for path, trigger in context.triggers:
         if KIND in trigger:
             yield from _of_one(context, path, trigger.get("signed_by"))
+            if trigger[KIND] in seen:
+                what = f'the hook "{trigger[KIND]}" is there already, and a delivery comes to one trigger of a flow'
+                yield context.source.problem("FL403", (*path, KIND), what, "give it another name, or put both into one")
+            seen.add(trigger[KIND])
 
 
 def _of_one(context: Context, path: Path, signed_by: object) -> Iterator[Problem]:
