@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Annotated
@@ -32,6 +33,7 @@ def serve(
     with watching.opened() as amends:
         if not ((amends.folder / SETTINGS).is_file() or (amends.folder / "flows").is_dir()):
             raise NotFound(f"{amends.folder} is no project: it has no {SETTINGS}; `{words.PROGRAM} init` makes one")
+        logging.getLogger("amends.triggers").setLevel(logging.WARNING)  # slots without a run, flows that are not on
         told: list[str] = []
         door = WebDoor(amends, host=host, port=port, on_open=lambda *pages: told.extend(_pages(*pages)))
         asyncio.run(amends.serve(lambda active: _ready(amends, active, told), _tell, door))

@@ -78,8 +78,11 @@ async def test_serve_says_what_fires_and_a_last_good_version_goes_on(terminal: T
         assert [line.split(",")[0] for line in said if line.startswith("Fires")] == ["Fires by itself: daily"] * 2
         write(terminal, "daily", "  - schedule: every day at 25:00\n")
         code, out, err = await amends(terminal.folder, "schedule", "list", "--json")
+        assert process.stderr is not None
+        warned = (await process.stderr.readline()).decode()
     assert (code, [each["schedule"] for each in json.loads(out)]) == (0, ["every day at 02:30", "*/10 * * * *"])
     assert err == "flows/daily.yaml has problems (`amends check flows/daily.yaml`): its last good version is on\n"
+    assert 'daily: flows/daily.yaml:7: "every day at 25:00" is not a time that can be read' in warned
 
 
 def test_where_there_is_none_that_is_said(terminal: Terminal) -> None:
