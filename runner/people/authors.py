@@ -26,9 +26,9 @@ class Authors:
 
     def tell(self, bundle: Bundle, problem: str) -> None:
         """Tells the owner, beside what this process does."""
-        task = asyncio.create_task(self._tell(bundle, problem))
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        telling = asyncio.create_task(self._tell(bundle, problem))
+        self._under_way.add(telling)
+        telling.add_done_callback(self._under_way.discard)
 
     async def _tell(self, bundle: Bundle, problem: str) -> None:
         flow = bundle.flow

@@ -115,6 +115,7 @@ def test_an_address_that_does_not_lead_here_is_told(tmp_path: Path) -> None:
         with Running("serve", "--port", str(own), folder=folder) as serving:
             opened(serving)
             serving.process.terminate()
-            said = serving.process.communicate(timeout=20)[0].decode()
+            assert serving.process.stdout is not None
+            said = serving.process.stdout.read().decode()
             assert ("Links do not lead here yet" in said) is bool(expected), said
             assert expected in said
