@@ -50,7 +50,7 @@ def sign(which: Sign, out: Console) -> Text:
 def legend(used: Collection[Sign], out: Console) -> Text:
     """What these signs mean, in one line; empty where all of it is done, or goes on."""
     shown = [Text.assemble(sign(which, out), f" {MEANS[which]}") for which in SIGNS if which in used]
-    return Text("   ").join(shown) if set(used) - {"done", "note", "wait"} else Text()
+    return Text("  ").join(shown) if set(used) - {"done", "note", "wait"} else Text()
 
 
 def say(*lines: str) -> None:

@@ -14,7 +14,7 @@ from runner.tongue import _, marked
 DOES: Mapping[str, str] = {
     "pause": marked("Nothing new is begun in this run until somebody lets it go on. An open call gets its answer."),
     "resume": marked("The run goes on where it was paused."),
-    "stop": marked("The run ends here. What stands now stays as it is and is listed; nothing more is made good."),
+    "stop": marked("The run ends here, and what stands is listed; nothing more is made good."),
     "stop_compensate": marked("Nothing more is begun. What the run has done is made good, the newest first."),
     "compensate": marked("Nothing more is begun. What the run has done is made good, the newest first."),
     "take_over": marked("All that is left of the run is yours: nothing more is done by itself, and the run is closed."),
@@ -27,7 +27,7 @@ DOES: Mapping[str, str] = {
     "go_on": marked("The run goes on with what comes next."),
     "done": marked("Say so once it is done outside: it counts as put right. Nothing is sent."),
     "stands": marked("It stays outside as it is, and is listed as standing. Nothing is sent."),
-    "close": marked("The run ends as closed. What stands now stays, and nothing more happens by itself."),
+    "close": marked("The run ends as closed, and nothing more happens by itself."),
     "acknowledge": marked("Others see that you are looking at it. The question stays open."),
 }
 """By choice."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from runner.core import events as e
 from runner.core.paths import catcher_of, is_closed_at
 from runner.core.state import Call, HandOff
 from runner.errors import NotPossible
@@ -45,7 +46,7 @@ def what_was_sent(story: Story, handoff: HandOff) -> dict[str, str]:
     done = next((each for each in story.effects if (each.path, each.part) == (handoff.step, handoff.part)), None)
     found = {_("Id"): words.plain(done.external_id)} if done is not None else {}
     if call is None:
-        return found
+        return found | _of_ended_item(story, handoff)
     found |= {
         _("Call"): call.action,
         _("With"): sent.pairs(story.input_of(handoff.step, purpose, handoff.part)),
@@ -55,6 +56,16 @@ def what_was_sent(story: Story, handoff: HandOff) -> dict[str, str]:
     if known and (call.may_have_happened or call.last not in ("", "not_sent")):
         found[_("Key")] = _("{key} (our reference: it was sent along)", key=known)
     return found
+
+
+def _of_ended_item(story: Story, handoff: HandOff) -> dict[str, str]:
+    """The same where the call is not in the state any more."""
+    about = (event for event in story.events if isinstance(event, e.CallIntended) and event.step == handoff.step)
+    done = [event for event in about if event.purpose == "do" and event.input]
+    if not done:
+        return {}
+    given = sent.one_part(story.bundle.actions.get(done[-1].action), done[-1].input, handoff.part)
+    return {_("Call"): done[-1].action, _("With"): sent.pairs(given)}
 
 
 def rule_of(story: Story, handoff: HandOff) -> str:

@@ -223,6 +223,9 @@ def test_the_month_against_real_servers(stage: Stage) -> None:
     assert "Ito" not in asked.partition("What happened")[2], "it is done, so it is folded"
     assert "Step paid failed. What was done is now made good." in undone
     assert "Made good: 11 items but for what waits for a person." in undone
+    assert "h5 customers › Imai › parcel shipments-8 order: 2026-08/Imai" in undone
+    assert "no id, its answer was lost; person:tom said at " in undone
+    assert "All 11 of these together (done, stands;" in undone
     assert "customers › letter" not in undone
     assert "customers › paper › letter mail.send 11 in all stays; a correction was sent" in undone
     assert "Ito" in item

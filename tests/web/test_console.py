@@ -213,7 +213,7 @@ async def test_exactly_the_possible_orders_have_buttons(console: Console) -> Non
     assert again.status_code in (303, 409)
     assert (await browser.press(f"/runs/{run}", f"/runs/{run}/order/resume")).status_code == 303
     asked = words_of(await browser.get(f"/runs/{run}/order/stop"))
-    assert "What stands now stays as it is and is listed" in asked
+    assert "The run ends here, and what stands is listed" in asked
     done = await browser.press(f"/runs/{run}/order/stop", reason="enough")
     assert done.headers["location"] == f"/runs/{run}?said=stop"
     assert await rested(console, run) == "stopped"
