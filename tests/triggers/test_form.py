@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from runner.contract import Json
 from runner.language.bundle import Bundle
 from runner.language.fields import KINDS, FieldType
 from runner.language.flow import Flow
+from runner.language.project import Project
 from runner.triggers import form
 from runner.triggers.active import Armed
 from runner.triggers.form import Page
@@ -201,3 +203,25 @@ def test_a_form_of_two_flows_asks_for_what_each_needs() -> None:
 )
 def test_a_date_that_does_not_fit_is_shown_as_it_was_typed(kind: str, text: str, native: bool) -> None:
     assert form.Entry(place="x", kind=FieldType(kind=kind), text=text).is_native is native
+
+
+@pytest.mark.parametrize(
+    ("trigger", "what"),
+    [
+        ("{ form: a, embed: ['https://x.test/page'] }", '"https://x.test/page" is not a site'),
+        ("{ form: a, embed: [\"https://x.test 'self'\"] }", "\"https://x.test 'self'\" is not a site"),
+        ("{ form: a, embed: ['*'] }", '"*" is not a site'),
+        (
+            "{ form: a, sign_in: true, embed: ['https://x.test'] }",
+            '"embed" does not go with sign_in: nobody signs in inside another page',
+        ),
+        ("{ form: a/b }", '"a/b" is not a name'),
+        ("{ form: a, embed: ['https://x.test:8443', 'http://localhost:1'] }", ""),
+    ],
+)
+def test_where_a_form_may_stand_is_checked(tmp_path: Path, trigger: str, what: str) -> None:
+    (tmp_path / "flows").mkdir()
+    text = f"flow: a\ntitle: A\nowner: person:me\ntrigger: {trigger}\nsteps:\n  - {{ id: w, wait: 1 day }}\n"
+    (tmp_path / "flows" / "a.yaml").write_text(text, encoding="utf-8")
+    problems = [one.what for each in Project.around(tmp_path).check() for one in each.problems]
+    assert problems == ([what] if what else [])
