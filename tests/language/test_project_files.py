@@ -183,6 +183,7 @@ limits: { file: 5 MB, runs_at_once: 7 }
         ("limits: { file: 20 XB }\n", 'FL006 1:17 "20 XB" is not a size | it is written 500 KB, 20 MB or 1 GB'),
         ("keep: 3\n", 'FL006 1:7 "keep" needs a text, not the number 3 | for example keep: 400 days'),
         ("public_url: acme\n", 'FL006 1:13 "acme" is not an address | it is written https://amends.acme.example'),
+        ("sign_in: { oidc: http://login.acme.example, client: a, secret: { secret: A } }\n", 'FL006 1:18 "http://login.acme.example" is no provider | it is written https://login.acme.example'),
         ("engin: embedded\n", 'FL003 1:1 "engin" is not a key of amends.yaml | did you mean "engine"?'),
         ("engine: embeded\n", 'FL006 1:9 "engine" cannot be "embeded" | did you mean "embedded"?'),
         ("database: { secrt: A }\n", 'FL003 1:13 "secrt" is not a key of a secret | did you mean "secret"?'),
