@@ -27,7 +27,7 @@ SIGNS: Mapping[Sign, tuple[str, str, str]] = {
 }
 """Each sign, how it looks where the terminal is ASCII only, and its colour."""
 MEANS: Mapping[Sign, str] = {
-    "done": "done", "failed": "failed", "part": "failed in part", "unknown": "not known", "good": "made good",
+    "done": "done", "failed": "failed", "part": "in part", "unknown": "not known", "good": "made good",
     "person": "a person", "note": "remark", "wait": "under way",
 }  # fmt: skip
 """What each sign means."""
