@@ -45,7 +45,7 @@ def list_(as_json: AsJson = False) -> None:
             [(row.flow, row.kind, row.place, _last(row, zone)) for row in rows],
         )
     )
-    for row in {row.flow: row for row in rows if row.problem}.values():
+    for row in {(row.flow, row.problem): row for row in rows if row.problem}.values():
         page.say("", f"{row.flow}: {words.plain(row.problem)}")
     for name, told in sorted(turned.items()):
         page.say("", f"Hook {words.plain(name)}: {_refusals(told, zone)}")

@@ -10,6 +10,7 @@ No more than `rate` calls begin in any stretch of its time. Times are ms of the 
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -247,6 +248,7 @@ class Limits:
         self._later = later
         self._lines: dict[str, _Line] = {}
         self._stopped: dict[str, tuple[str, str]] = {}
+        self._others: dict[str, asyncio.Event] = {}
         self._alarm: int | None = None
         self.held: dict[str, str] = {}
         """What is held, and by whom."""
@@ -303,6 +305,19 @@ class Limits:
         line.begin(run, now)
         return Begun(line=line, at=now)
 
+    async def place_for(self, name: str, flow: str, connection: str) -> Begun | None:
+        """For a call of no run, under a name of its own: waits in line like a run of this flow, and begins."""
+        turn = self._others[name] = asyncio.Event()
+        asker, want = Asker(run=name, flow=flow, since=self._clock.now()), Want(connection=connection, step="")
+        try:
+            while not self.take(asker, [want])[0]:
+                await turn.wait()
+                turn.clear()
+            return self.begin(connection, name)
+        finally:
+            del self._others[name]
+            self.leave(name)
+
     def end(self, begun: Begun, outcome: Outcome | None) -> None:
         """The call has its answer (or none: it was broken off)."""
         now = self._clock.monotonic()
@@ -334,7 +349,10 @@ class Limits:
 
     def _wake_all(self, runs: set[str]) -> None:
         for run in sorted(runs):
-            self._wake(run)
+            if run in self._others:
+                self._others[run].set()
+            else:
+                self._wake(run)
 
     # -- holding --
 

@@ -10,7 +10,7 @@ from runner.language.bundle import restore
 from runner.language.flow import Flow
 from runner.language.project import Project
 from runner.store.active import ActiveFlow, active_flows
-from runner.store.arrivals import Arrival, listed
+from runner.store.arrivals import Arrival, listed, troubles
 from runner.store.views import Views
 from runner.triggers.active import triggers_in
 
@@ -33,6 +33,7 @@ def triggers_of(project: Project, store: Views | None, address: str) -> Iterator
     """Every trigger of the active versions, and of flows that are not active yet. `address` is the public URL; `store`
     is None where there is no database."""
     known = store.ask(active_flows) if store is not None else {}
+    why = store.ask(troubles) if store is not None else {}
     written = {each.flow.id: each.flow for each in project.check() if each.flow is not None}
     for name in sorted({*known, *written}):
         active = known.get(name)
@@ -44,8 +45,14 @@ def triggers_of(project: Project, store: Views | None, address: str) -> Iterator
             source = f"{kind}:{trigger}"
             came = store.ask(listed(flow=name, source=source, limit=1)) if store is not None else ()
             yield Listed(
-                flow=name, kind=kind, name=trigger, place=place, problem=problem, last=came[0] if came else None
+                flow=name, kind=kind, name=trigger, place=place, problem=problem or _trouble(why, source, name),
+                last=came[0] if came else None,
             )  # fmt: skip
+
+
+def _trouble(why: Mapping[str, str], source: str, flow: str) -> str:
+    """What keeps a mailbox, or a poll of this flow, from being looked at just now."""
+    return next((told for at, told in why.items() if at == source or at.startswith(f"{source}:{flow}:")), "")
 
 
 def _active(store: Views, active: ActiveFlow) -> Flow | None:

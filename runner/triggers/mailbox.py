@@ -21,13 +21,12 @@ from runner.store.arrivals import cursor, restored_after
 from runner.triggers.active import Armed
 from runner.triggers.intake import Coming
 from runner.triggers.mails import LARGEST, Mail, Unreadable, read_head, read_mail
-from runner.triggers.parts import Parts
+from runner.triggers.parts import RESTORED, Parts
 
 log = logging.getLogger("amends.triggers")
 WAIT = MINUTE
 """Between two looks where the server does not tell of new mail by itself."""
 FIRST_PAUSE, LONGEST_PAUSE = 2 * SECOND, 10 * MINUTE
-RESTORED = "the database was put back from a copy since, so nobody knows whether it has started something already"
 BACK = 7 * DAY
 """How far a mailbox that was numbered anew is looked at again, before it was last looked at."""
 

@@ -15,6 +15,7 @@ from runner.triggers.active import Active
 from runner.triggers.intake import Intake
 
 log = logging.getLogger("amends.triggers")
+RESTORED = "the database was put back from a copy since, so nobody knows whether it has started something already"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator
 from runner.triggers.event import Events
 from runner.triggers.mailbox import Mailboxes
 from runner.triggers.parts import Parts
+from runner.triggers.poll import Polls
 from runner.triggers.schedule import Schedules
 
-ROOMS = (Events, Schedules, Mailboxes)
+ROOMS = (Events, Schedules, Mailboxes, Polls)
 
 
 @contextlib.asynccontextmanager

@@ -124,7 +124,7 @@ async def test_what_comes_while_nobody_looks_is_taken_later(tmp_path: Path, serv
         waits_at(ground, server, "bob", ", mark_seen: true")
         async with serving(ground) as engine:
             await until(began(engine))
-        server.deliver("bob", *(letter(number) for number in range(5)))
+        server.deliver("bob", *(letter(number) for number in range(5)), at=time.time() - 60)
         async with serving(ground) as engine:
             await until(lambda: len(ground.shop.world.effects) == 5)
             await until(lambda: all(b"\\Seen" in flags for flags in server.flags("bob")))

@@ -10,7 +10,7 @@ from runner.errors import Problem
 from runner.language.check.context import Context, rule
 from runner.language.clauses import duration
 from runner.language.fields import FieldType, fields_below, listed_field, shape_of
-from runner.language.nearest import did_you_mean
+from runner.language.nearest import nearest
 from runner.language.source import Path
 
 SHORTEST = 10 * SECOND
@@ -28,7 +28,8 @@ def find_wrong_mailboxes(context: Context) -> Iterator[Problem]:
         line = f"{name}: {{ connector: imap, host: imap.example.com, user: …, password: {{ secret: {name.upper()} }} }}"
         if name not in lines and name not in context.facts.known_connections():
             boxes = [one for one, found in lines.items() if found.connector == "imap"]
-            hint = did_you_mean(name, boxes) or f"connections.yaml needs a line: {line}"
+            near = nearest(name, boxes)
+            hint = f'did you mean "{near}"?' if near else f"connections.yaml needs a line: {line}"
             yield context.source.problem("FL208", at, f'there is no connection "{name}"', hint)
         elif name not in lines or lines[name].connector != "imap":
             what = f'"{name}" is a connection to {lines[name].connector if name in lines else name}, and no mailbox'
