@@ -26,7 +26,7 @@ NOT_YET = not (ROOT / "runner/cli/__init__.py").exists()
 HELP_SECONDS = 0.3
 COMES_ALONG = {"pydantic-core"}
 """One version of it belongs to each version of pydantic, which asks for exactly that."""
-NEVER_IMPORTED = {"tzdata"}
+NEVER_IMPORTED = {"python-multipart", "tzdata"}
 """Zone names for machines that have none: read by the standard library."""
 
 
