@@ -104,6 +104,7 @@ RECORDED = (
     marked("no answer came within {time} s"),
     marked("the connection to {host} broke before a complete answer came"),
     marked("{host} cannot be connected to"),
+    marked("the connection to {host} broke before it answered"),
     marked("{host} cannot be reached or broke off before the message"),
     marked("the name {host} has no address"),
     marked("the certificate of {host} is not one that is trusted"),

@@ -15,13 +15,12 @@ from runner.cli.questions import offered, question, question_json, to_all
 from runner.clock import iso, shown
 from runner.contract import Json
 from runner.core.paths import list_of
-from runner.core.state import HandOff, State
-from runner.language.bundle import Bundle
-from runner.language.flow import Step
+from runner.core.state import HandOff
 from runner.people.operations import asks_like
 from runner.store.abridged import FEW
 from runner.store.facts import EffectView
 from runner.telling import sent, times, words
+from runner.telling.ahead import steps_to_come, what_it_does
 from runner.telling.consequences import consequence
 from runner.telling.questions import what_was_sent
 from runner.telling.story import (
@@ -36,7 +35,6 @@ from runner.telling.story import (
     status_line,
     tagged,
 )
-from runner.telling.words import action_title
 
 STEP, DEEPER, LONGEST = 14, 4, 28
 """How wide the column of the steps may be, how much wider for each depth, and at most."""
@@ -126,9 +124,9 @@ def timeline(story: Story, out: Console, *, ahead: bool = False, since: int = 0)
         lines.append((clock.time(line.at), line.sign, INDENT * line.depth + line.name, clock.text(line)))
         lines += [] if ahead else [("", None, "", text) for text in line.details]
     if ahead:
-        todo = [] if story.state.root.closed else _to_come(story.bundle.flow.steps, story.state)
+        todo = [] if story.state.root.closed else steps_to_come(story.bundle.flow.steps, story.state)
         names = story.bundle.flow.branch_names()
-        lines += [("", "note", s.id, tagged(names.get(s.id, ""), _what(story.bundle, s))) for s in todo]
+        lines += [("", "note", s.id, tagged(names.get(s.id, ""), what_it_does(story.bundle, s))) for s in todo]
         lines = lines[-max(out.height - 3, 5) :]
     deepest = max((line.depth for line in story.told), default=0)
     widest = min(STEP + DEEPER * deepest, LONGEST)
@@ -138,31 +136,6 @@ def timeline(story: Story, out: Console, *, ahead: bool = False, since: int = 0)
         shown_text = Text(text, "" if at else "dim", no_wrap=ahead, overflow="ellipsis" if ahead else "fold")
         table.add_row(Text(at, style="dim"), page.sign(sign, out) if sign else "", step, shown_text)
     return table
-
-
-def _to_come(steps: tuple[Step, ...], state: State) -> Iterator[Step]:
-    """The steps that have not begun; what stands in a choose only when it is known which way it goes."""
-    for step in steps:
-        if step.id not in state.steps:
-            yield step
-        if step.verb not in ("choose", "each") or (step.verb == "choose" and step.id in state.steps):
-            for branch in step.branches:
-                yield from _to_come(branch.steps, state)
-
-
-def _what(bundle: Bundle, step: Step) -> str:
-    names = ", ".join(branch.name for branch in step.branches)
-    other = {
-        "wait": "Waits",
-        "hand_off": "Hands over to a person",
-        "choose": "Chooses how to go on",
-        "parallel": f"At once: {names}",
-        "each": "Goes through a list",
-        "call": f"Runs {step.flow} as a part",
-        "wait_for": f"Waits for {step.event}",
-        "emit": f"Sends {step.event}",
-    }
-    return action_title(bundle.actions, step.action) if step.action else other.get(step.verb, step.verb)
 
 
 # --- effects ---------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from runner.engine.past import read_state
 from runner.errors import SequenceConflict
 from runner.language.bundle import Bundle
 from runner.language.calendar import after
-from runner.language.people import People
+from runner.language.people import ME, People
 from runner.language.project import Project
 from runner.people.desk import ProjectDesk
 from runner.people.letters import Letter, Matter, letter_about
@@ -33,7 +33,7 @@ from runner.store import notices, outbox
 from runner.store.facts import AlreadyReported, LogEnd
 from runner.store.messages import OF_GATES, Message, Outgoing
 from runner.store.sql import SqlStore
-from runner.tongue import speaking
+from runner.tongue import _, speaking
 
 log = logging.getLogger("amends.people")
 LONGEST_PAUSE = 15 * MINUTE
@@ -181,7 +181,7 @@ class Notifier:
 
         def name(person: str) -> str:
             known = people.get(person.partition(":")[2])
-            return known.name if known is not None else person
+            return known.name if known is not None else _("whoever has the terminal") if person == ME else person
 
         return letter_about(
             Matter(

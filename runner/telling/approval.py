@@ -322,7 +322,7 @@ def _yes(sheets: Sequence[Sheet], rows: Sequence[Row]) -> str:
 
 
 def _joined(parts: Sequence[str]) -> str:
-    return _("{parts} and {last}", parts=", ".join(parts[:-1]), last=parts[-1]) if len(parts) > 1 else parts[-1]
+    return _("{parts} and {last}", parts=_(", ").join(parts[:-1]), last=parts[-1]) if len(parts) > 1 else parts[-1]
 
 
 def _no(if_no: str, sheets: Iterable[Sheet], undone: Sequence[object]) -> str:

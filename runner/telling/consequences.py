@@ -71,8 +71,11 @@ def consequence(story: Story, choice: str, handoff: HandOff | None = None) -> st
 
 
 def made_good(story: Story) -> list[tuple[str, str]]:
-    """What becomes of each effect when the run is made good, newest first: (step and outside id, in words)."""
-    found = []
+    """What becomes of each effect when the run is made good, newest first: (step and outside id, in words). A call in
+    doubt comes before.
+    """
+    again = _("is asked about again first; what is older waits for the answer")
+    found = [(place, again) for place in story.unknown]
     for effect in sorted(story.effects, key=lambda each: each.start_no, reverse=True):
         step = story.bundle.find(effect.path)
         if effect.disposition not in ("pending", "stands") or step is None or step.compensate is None:

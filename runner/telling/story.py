@@ -100,7 +100,9 @@ class Story:
         """Calls of which nobody knows whether they happened, with what they can be looked up by."""
         calls = self.state.calls.items()
         found = [(name, self.reference(*name)) for name, call in calls if name[1] == "do" and call.is_unsettled]
-        told = [(at[0], (self.receiver(at[0], at[2]), known and f"our reference {known}")) for at, known in found]
+        told = [
+            (at[0], (self.receiver(at[0], at[2]), known and _("our reference {key}", key=known))) for at, known in found
+        ]
         named = [(self.place(step), ", ".join(filter(None, texts))) for step, texts in told]
         return [f"{place} ({text})" if text else place for place, text in named]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from runner.contract import Action, Json
 from runner.engine.starting import Wish
 from runner.errors import InputsInvalid, NotFound, NotPossible, RunKeyConflict
 from runner.language.called import CheckedFlow
-from runner.language.fields import typed_value
+from runner.language.fields import FieldType, shape_of, typed_value
 from runner.language.flow import Duration, Flow, Step
 from runner.language.nearest import did_you_mean
 from runner.language.slots import Timed, schedules_of
@@ -183,6 +184,13 @@ async def start(request: Request, caller: Starts, flow: str) -> Response:
     return go(request, f"/runs/{started.run}?said={'joined' if started.joined else 'started'}")
 
 
+def _fields(flow: Flow) -> dict[str, FieldType]:
+    """The inputs; a yes or no is a choice of two."""
+    found = {name: shape_of(kind) or FieldType(kind="any") for name, kind in flow.inputs.items()}
+    both: dict[str | int, str] = {"yes": _("Yes"), "no": _("No")}
+    return {name: replace(kind, choices=both) if kind.kind == "yes_no" else kind for name, kind in found.items()}
+
+
 def _form(request: Request, caller: Caller, name: str, given: Mapping[str, str], wrong: Mapping[str, str]) -> Response:
     checked = _checked(console_of(request), name)
     assert checked.flow is not None
@@ -190,6 +198,7 @@ def _form(request: Request, caller: Caller, name: str, given: Mapping[str, str],
         raise NotPossible(_("Flow {flow} has errors, so it cannot run: see its page.", flow=name))
     told = {field: words.sentence(retold(what)) for field, what in wrong.items()}
     return page(
-        request, caller, "start", flow=checked.flow, given=given, wrong=told, code=422 if wrong else 200,
+        request, caller, "start", flow=checked.flow, fields=_fields(checked.flow), given=given, wrong=told,
+        code=422 if wrong else 200,
         takes_key="trigger" in checked.flow.run_key,
     )  # fmt: skip

@@ -21,6 +21,7 @@ from runner.people.operations import NEEDS_WORDS, Order, alike
 from runner.recorded import retold
 from runner.store import outbox
 from runner.telling import sent, words
+from runner.telling.ahead import to_come
 from runner.telling.consequences import MAKES_GOOD, consequence, made_good
 from runner.telling.questions import asks, call_of, completed, label_of, rule_of, to_give, what_was_sent
 from runner.telling.story import Clock, Story, chosen
@@ -33,6 +34,11 @@ from runner.web.proofs import is_proved, notice_at
 from runner.web.render import go, page
 
 ROUTES = APIRouter()
+GOES_ON = ("happened", "did_not", "again", "retry", "skip", "go_on")
+"""Answers after which the run goes on."""
+LOOK = marked(
+    "Nobody knows whether it happened. Look there before you answer: for our reference, or for what was sent."
+)
 PROVE = marked("Prove first who you are.")
 LONGEST = 1_000
 
@@ -188,12 +194,22 @@ def _packet(request: Request, way: Way, said: str, reveal: bool) -> Response:
         is_open=asked in story.state.open_handoffs and story.is_asked, status=standing(console, story),
         clock=Clock(story), rule=rule_of(story, asked),
         why="" if is_of_flow else words.sentence(retold(asked.summary)),
+        hint=_(LOOK) if asked.kind in ("unknown", "compensation_unknown") else "",
         note="" if is_of_flow else words.sentence(asked.say),
-        known=what_was_sent(story, asked), unknown=story.unknown, effects=effects(story), notice=notice(said),
+        known=known_of(story, asked), unknown=story.unknown, effects=effects(story), notice=notice(said),
         show=[(name, sent.value(value)) for name, value in asked.show.items()], choices=choices(story, asked),
         lines=chosen(story), answer=words.answered(asked.choice),
         may_answer=may_answer,
     )  # fmt: skip
+
+
+def known_of(story: Story, asked: HandOff) -> Mapping[str, str]:
+    """What one needs to look a call up, with what the call does in words."""
+    found, name = what_was_sent(story, asked), _("Call")
+    if found.get(name) in story.bundle.actions:
+        title = words.action_title(story.bundle.actions, found[name])
+        found[name] = _("{what} ({by})", what=title, by=found[name]) if title != found[name] else title
+    return found
 
 
 def question(story: Story, asked: HandOff) -> str:
@@ -272,13 +288,13 @@ def _form(
 ) -> Response:
     label = words.capital(label_of(story, asked, choice))
     call = call_of(story, asked)[1]
-    action = story.bundle.actions.get(call.action) if call is not None else None
     return page(
         request, way.door, "answer", home=way.home, story=story, view=story.view, asked=asked, choice=choice,
         label=label, given=given,
         question=question(story, asked), does=consequence(story, choice, asked), text=text,
         fields=to_give(story, asked) if choice == "happened" else [], needs_words=choice in NEEDS_WORDS,
-        takes_id=choice == "happened" and action is not None, code=422 if text else 200,
+        takes_id=choice == "happened" and call is not None and not sent.own_answer(call.request),
+        code=422 if text else 200, ahead=to_come(story) if choice in GOES_ON else (),
         good=made_good(story) if choice in MAKES_GOOD else (),
         others=[
             (each.id, story.place(each.step), ", ".join(what_was_sent(story, each).values()))

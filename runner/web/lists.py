@@ -135,7 +135,7 @@ def effects(story: Story) -> Sequence[dict[str, str]]:
         {
             "step": story.place(each.path), "action": each.action, "id": words.plain(each.external_id),
             "to": story.receiver(each.path, each.part), "now": became(story, each),
-            "stands": "stands" if each.disposition in ("pending", "stands") else "",
+            "stands": "stands" if each.disposition in ("pending", "stands") and not story.went_well else "",
             "sent": sent.pairs(story.input_of(each.path, "do", each.part)),
         }
         for each in story.effects
@@ -143,7 +143,7 @@ def effects(story: Story) -> Sequence[dict[str, str]]:
         {
             "step": story.place(each.path), "action": each.action, "id": "", "sent": "",
             "to": _("({count} in all)", count=f"{each.count:,}"), "now": became_of(story, each),
-            "stands": "stands" if each.disposition in ("pending", "stands") else "",
+            "stands": "stands" if each.disposition in ("pending", "stands") and not story.went_well else "",
         }
         for each in story.folded
     ] + [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from runner.tongue import _, point, several, spoken
 from runner.web.console import Console, console_of
 from runner.web.guard import DOOR, SESSION, Caller, csrf_of, name_of, new_door
 
+NAMES = re.compile(r"\b(?:person|team):\w+")
+"""People as the log names them."""
 PAGES = Path(__file__).parent / "pages"
 STATIC = {name: (PAGES / name).read_bytes() for name in ("style.css", "live.js", "icon.svg")}
 VERSION = sha256(b"".join(STATIC.values())).hexdigest()[:12]
@@ -36,7 +39,9 @@ def page(request: Request, caller: Caller, name: str, /, *, code: int = 200, **v
         caller=caller, csrf=csrf, at=console.prefix, language=spoken(), path=request.url.path,
         project=console.project.settings.project, provider=console.provider, when=lambda at: point(at, console.zone),
         iso=lambda at: iso(at, console.zone), who=lambda person: who(console, person), capital=words.capital,
-        plain=words.plain, alarm=console.alarm if caller.sees else "", **values,
+        plain=words.plain,
+        named=lambda text: NAMES.sub(lambda found: who(console, found[0]), text),
+        alarm=console.alarm if caller.sees else "", **values,
     )  # fmt: skip
     answer = HTMLResponse(text, code)
     if door:
