@@ -107,9 +107,7 @@ def answer_alike(run: str, order: Order, *, dry_run: bool, as_json: bool) -> int
         order = watching.completed(amends, run, replace(order, by=watching.person(amends, order.by)))
         asked = story.state.handoffs.get(order.handoff)
         if asked is None or asked not in story.state.open_handoffs:
-            raise NotPossible(
-                f'--and-alike needs an open question of run {run} by its id (h2), not "{order.handoff}"'
-            )
+            raise NotPossible(f'--and-alike needs an open question of run {run} by its id (h2), not "{order.handoff}"')
         each = [replace(order, handoff=one.id) for one in (asked, *alike(story.state, asked, order.action))]
         chosen = [
             Chosen(

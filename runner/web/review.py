@@ -7,7 +7,7 @@ good for this browser and this locator, or by being signed in as that person. Lo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from fastapi import APIRouter
@@ -16,7 +16,9 @@ from starlette.responses import Response
 
 from runner.contract import Json
 from runner.core import events as e
-from runner.core.state import Gate
+from runner.core.fold import fold
+from runner.core.state import Gate, State
+from runner.core.state import replace as renewed
 from runner.errors import NotPossible
 from runner.people.approvals import Decision, items_of
 from runner.people.present import present
@@ -231,12 +233,27 @@ def _proof(request: Request, caller: Caller, notice: Notice) -> str:
 
 def _demands_sign_in(console: Console, notice: Notice) -> bool:
     bundle, state = console.amends.state(notice.run)
-    return console.driver.desk.demands_sign_in(bundle, state, notice.about)
+    return console.driver.desk.demands_sign_in(bundle, _with_gate(console, notice, state), notice.about)
 
 
 def _state_of(console: Console, notice: Notice) -> tuple[Gate, str]:
-    gate = console.amends.state(notice.run)[1].gates[notice.about]
+    gate = _with_gate(console, notice, console.amends.state(notice.run)[1]).gates[notice.about]
     return gate, _ended(console, notice, gate)
+
+
+def _with_gate(console: Console, notice: Notice, state: State) -> State:
+    """The state with the gate of the question: one that stood in an item of a list has left with its item."""
+    if notice.about in state.gates:
+        return state
+    past = State()
+    for event in console.store.events_of(notice.run, *approval.HISTORY):
+        if getattr(event, "approval", "") == notice.about:
+            past = fold(past, event)
+    gate = past.gates.get(notice.about)
+    if gate is None:
+        raise NotPossible(_("What was asked here was erased."))
+    gate = renewed(gate, status="withdrawn") if gate.status == "open" else gate
+    return renewed(state, gates={**state.gates, notice.about: gate})
 
 
 def _ended(console: Console, notice: Notice, gate: Gate) -> str:
@@ -248,7 +265,8 @@ def _ended(console: Console, notice: Notice, gate: Gate) -> str:
 
 def _asked(console: Console, notice: Notice) -> Asked:
     """Everything about a question. Raises Refused for somebody who may not decide it any more."""
-    story = console.story(notice.run, reveal=True)
+    told = console.story(notice.run, reveal=True)
+    story = replace(told, state=_with_gate(console, notice, told.state))
     state, gate = story.state, story.state.gates[notice.about]
     ended, log = _ended(console, notice, gate), console.store.events_of(story.view.run, *approval.HISTORY)
     asked, before, lapsed = approval.history(log, notice.about, notice.round)

@@ -259,6 +259,9 @@ async def test_the_owner_answers_from_the_page(console: Console) -> None:
     seen = await mia.press(f"/handoffs/{run}/h1", f"/handoffs/{run}/h1/acknowledge")
     assert seen.headers["location"] == f"/handoffs/{run}/h1?said=seen"
     assert "Mia Member is looking at it" in words_of(await mia.get(f"/handoffs/{run}/h1"))
+    asked = words_of(await mia.get(f"/handoffs/{run}/h1/go_on"))
+    assert "What comes after it more Adds a record to one of our own tables" in asked
+    assert "Handed to team ops (h1)" in packet, "people have their names in what happened too"
     answer = await mia.press(f"/handoffs/{run}/h1/go_on", reason="I looked")
     assert answer.headers["location"] == f"/handoffs/{run}/h1?said=go_on"
     assert await rested(console, run) == "succeeded"

@@ -12,6 +12,8 @@ import pytest
 from runner.clock import MINUTE
 from runner.core import events as e
 from runner.people.access import new_access
+from runner.people.approvals import Decision
+from runner.store import notices
 from tests.web.approving import BILLS, Office, fields_of, office_at
 from tests.web.ground import Browser, words_of
 
@@ -20,6 +22,27 @@ from tests.web.ground import Browser, words_of
 async def office(tmp_path: Path) -> AsyncIterator[Office]:
     async with office_at(tmp_path / "acme") as made:
         yield made
+
+
+ITEMS = """\
+flow: items
+title: A note for each row
+owner: person:adam
+mode: live
+run_key: ${{ trigger.id }}
+inputs: { rows: { list: text } }
+steps:
+  - id: rows
+    each: ${{ inputs.rows }}
+    named: ${{ item }}
+    at_once: 6
+    steps:
+      - { id: go, approve: "Write ${{ item }}?", covers: [note], by: team:leads }
+      - id: note
+        do: records.create
+        with: { collection: notes, text: "${{ item }}" }
+        compensate: { none: A note harms nobody. }
+"""
 
 
 async def test_the_whole_way_by_a_code(office: Office) -> None:
@@ -249,3 +272,23 @@ async def test_the_api_lists_shows_and_decides(office: Office) -> None:
     assert (await client.post(f"/api/v1/approvals/{run}", json=body)).status_code == 200
     assert await office.rested(run) == "succeeded"
     assert (await client.get("/api/v1/approvals")).json() == []
+
+
+async def test_what_was_decided_in_an_item_that_has_ended_is_told(tmp_path: Path) -> None:
+    async with office_at(tmp_path / "acme") as office:
+        (office.console.amends.folder / "flows" / "items.yaml").write_text(ITEMS, encoding="utf-8")
+        run = await office.ask("items", rows=list("abcdef"))
+        gates = office.console.amends.state(run)[1].gates
+        told = office.console.store.ask(notices.of_run(run, "rows/1/go", 1))
+        page = next(f"/review/{one.locator}" for one in told if one.person == "person:tom")
+        decision = Decision(
+            approval="rows/1/go", round=1, hash=gates["rows/1/go"].hash, answer="yes", by="person:tom", proof="sign_in"
+        )
+        await office.console.decide(run, decision)
+        await office.console.driver.engine.rest(run)
+        assert "rows/1/go" not in office.console.amends.state(run)[1].gates, "it has left with its item"
+        tom = await Browser(office.console).sign_in("person:tom")
+        for browser in (tom, Browser(office.console)):
+            answer = await browser.get(page)
+            assert (answer.status_code, "This was decided: yes." in answer.text) == (200, True)
+        assert (await tom.get("/")).status_code == 200
