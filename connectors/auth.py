@@ -7,16 +7,22 @@ kept in between.
     header: { name: X-Api-Key, value: token }          any header; `prefix: "Token "` stands before the value
     basic:  { user: user, password: password }         Authorization: Basic …
     query:  { name: api_key, value: token }            a query field
+    hmac:   { secret: key, header: X-Sign, sign: [time, body], time: X-Time }      a signature over what is sent
+    oauth2: { grant: client_credentials, token_url: /token, client: id, secret: key }   a token (`connectors/oauth.py`)
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
+import hmac
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from urllib.parse import quote
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import quote, urlsplit
 
+from connectors.client import Wire
+from runner.clock import SECOND, MachineClock
 from runner.contract import Json
 from runner.errors import RequestError
 
@@ -35,11 +41,20 @@ class AuthKind:
 
     fields: Mapping[str, bool]
     values: tuple[str, ...]
-    make: Callable[[Mapping[str, Json], Resolve], Credentials]
+    make: Callable[[Mapping[str, Json], Resolve, Wire], Credentials]
+    plain: tuple[str, ...] = ()
+    """Those of `values` that need not be secret."""
+    settings: Mapping[str, Json] = field(default_factory=dict)
+    """Further settings of a connection: name to type. What they say counts more than the spec."""
+    check: Callable[[Mapping[str, Json]], Iterator[str]] = lambda told: iter(())
+    """What is wrong with a spec that has all its fields."""
 
 
 AUTH: dict[str, AuthKind] = {}
 """Every way by its name."""
+
+GRANTS = ("client_credentials", "refresh_token", "authorization_code")
+"""How OAuth2 gives a token."""
 
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 _HEADER_NAME = re.compile(r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
@@ -80,24 +95,36 @@ def faults(spec: Json) -> tuple[str, ...]:
     wrong += [f"auth {name} needs {key}" for key, needed in kind.fields.items() if needed and not told.get(key)]
     if name == "header" and not is_header_name(str(told.get("name", ""))):
         wrong.append(f'"{told.get("name", "")}" cannot be the name of a header')
-    return tuple(wrong)
+    return tuple(wrong or kind.check(told))
 
 
-def named_values(spec: Mapping[str, Json]) -> tuple[str, ...]:
-    """The names of the settings that a spec of a connector file stands on."""
+def named_values(spec: Mapping[str, Json]) -> dict[str, Json]:
+    """The settings that a spec of a connector file stands on: name to type."""
     if not spec:
-        return ()
+        return {}
     name, told = next(iter(spec.items()))
-    values = (told if field_name == "" else told.get(field_name) for field_name in AUTH[name].values)
-    return tuple(value for value in values if isinstance(value, str))
+    kind = AUTH[name]
+    named = {told if word == "" else told.get(word): "text" if word in kind.plain else "secret" for word in kind.values}
+    return {**{setting: type_ for setting, type_ in named.items() if isinstance(setting, str)}, **kind.settings}
 
 
-def credentials(spec: Mapping[str, Json], resolve: Resolve) -> Credentials:
+def secret_values(spec: Mapping[str, Json]) -> dict[str, Json]:
+    """What stands in a spec for a secret, by the words in which a message names it."""
+    found: dict[str, Json] = {}
+    for name, told in spec.items():
+        kind = AUTH[name]
+        for word in kind.values:
+            if word not in kind.plain and (word == "" or word in told):
+                found[f"auth {name} {word}".rstrip()] = told if word == "" else told[word]
+    return found
+
+
+def credentials(spec: Mapping[str, Json], resolve: Resolve, wire: Wire) -> Credentials:
     """What a request gets. Raises SecretMissing, RequestError."""
     if not spec:
         return {}, {}
     name, told = next(iter(spec.items()))
-    return AUTH[name].make(told if isinstance(told, Mapping) and "secret" not in told else {"": told}, resolve)
+    return AUTH[name].make({"": told} if "" in AUTH[name].fields else told, resolve, wire)
 
 
 def with_query(url: str, query: Mapping[str, str]) -> str:
@@ -108,28 +135,114 @@ def with_query(url: str, query: Mapping[str, str]) -> str:
     return f"{url}{'&' if '?' in url else '?'}{fields}"
 
 
-def _bearer(told: Mapping[str, Json], resolve: Resolve) -> Credentials:
+def _bearer(told: Mapping[str, Json], resolve: Resolve, wire: Wire) -> Credentials:
     return {"authorization": "Bearer " + header_value(resolve(told[""]), "the bearer token")}, {}
 
 
-def _header(told: Mapping[str, Json], resolve: Resolve) -> Credentials:
+def _header(told: Mapping[str, Json], resolve: Resolve, wire: Wire) -> Credentials:
     name = str(told["name"])
     value = str(told.get("prefix") or "") + resolve(told["value"])
     return {name.lower(): header_value(value, f"the value of the header {name}")}, {}
 
 
-def _basic(told: Mapping[str, Json], resolve: Resolve) -> Credentials:
+def _basic(told: Mapping[str, Json], resolve: Resolve, wire: Wire) -> Credentials:
     pair = f"{resolve(told['user'])}:{resolve(told['password'])}"
     return {"authorization": "Basic " + base64.b64encode(pair.encode()).decode()}, {}
 
 
-def _query(told: Mapping[str, Json], resolve: Resolve) -> Credentials:
+def _query(told: Mapping[str, Json], resolve: Resolve, wire: Wire) -> Credentials:
     return {}, {str(told["name"]): resolve(told["value"])}
+
+
+_SIGNED: Mapping[str, Callable[[Wire, str], bytes]] = {
+    "time": lambda wire, time: time.encode(),
+    "method": lambda wire, time: wire.method.encode(),
+    "path": lambda wire, time: urlsplit(wire.url).path.encode(),
+    "query": lambda wire, time: urlsplit(wire.url).query.encode(),
+    "url": lambda wire, time: wire.url.encode(),
+    "body": lambda wire, time: wire.body,
+    "body_hash": lambda wire, time: hashlib.sha256(wire.body).hexdigest().encode(),
+}
+"""What a signature may cover. Time is seconds since 1970, at the send."""
+_ENCODINGS: Mapping[str, Callable[[bytes], str]] = {
+    "hex": bytes.hex,
+    "base64": lambda raw: base64.b64encode(raw).decode(),
+}
+
+
+def _hmac(told: Mapping[str, Json], resolve: Resolve, wire: Wire) -> Credentials:
+    time = str(MachineClock().now() // SECOND)
+    signed = str(told.get("between") or "").encode().join(_SIGNED[part](wire, time) for part in told["sign"])
+    raw = hmac.digest(resolve(told["secret"]).encode(), signed, told.get("hash") or "sha256")
+    text = _ENCODINGS[told.get("encoding") or "hex"](raw)
+    headers = {str(told["header"]).lower(): str(told.get("prefix") or "") + text}
+    if told.get("time"):
+        headers[str(told["time"]).lower()] = time
+    if told.get("id"):
+        headers[str(told["id_header"]).lower()] = header_value(resolve(told["id"]), "the id of the key")
+    return headers, {}
+
+
+def _hmac_faults(told: Mapping[str, Json]) -> Iterator[str]:
+    sign = told["sign"]
+    for part in sign if isinstance(sign, list) else ["?"]:
+        if part not in _SIGNED:
+            yield f'auth hmac cannot sign "{part}"; sign is a list of {", ".join(_SIGNED)}'
+    for word, known in (("hash", ("sha256", "sha512", "sha1")), ("encoding", tuple(_ENCODINGS))):
+        if told.get(word, known[0]) not in known:
+            yield f'auth hmac {word} "{told[word]}" must be one of {", ".join(known)}'
+    for word in ("header", "time", "id_header"):
+        if word in told and not is_header_name(str(told[word])):
+            yield f'"{told[word]}" cannot be the name of a header'
+    if ("id" in told) != ("id_header" in told):
+        yield "auth hmac has id and id_header together or neither"
+
+
+def _oauth2_faults(told: Mapping[str, Json]) -> Iterator[str]:
+    grant, needed = told["grant"], {"refresh_token": "refresh_token", "authorization_code": "authorize_url"}
+    if grant not in GRANTS:
+        yield f'auth oauth2 grant "{grant}" must be one of {", ".join(GRANTS)}'
+    elif grant in needed and not told.get(needed[grant]):
+        yield f"auth oauth2 with grant {grant} needs {needed[grant]}"
+    elif grant != "authorization_code" and not told.get("secret"):
+        yield f"auth oauth2 with grant {grant} needs secret"
+    for word in ("token_url", "authorize_url"):
+        if word in told and not str(told[word]).startswith(("/", "https://")):
+            yield f'auth oauth2 {word} "{told[word]}" must begin with https:// (or /, at the origin)'
+    if told.get("send", "basic") not in ("basic", "post"):
+        yield f'auth oauth2 send "{told["send"]}" must be basic or post'
+    for word in ("more", "ask"):
+        if not isinstance(told.get(word, {}), Mapping):
+            yield f"auth oauth2 {word} is a map of further fields"
+
+
+def _oauth2(told: Mapping[str, Json], resolve: Resolve, wire: Wire) -> Credentials:
+    """The token is added by whoever has it: it takes a request of its own."""
+    return {}, {}
 
 
 AUTH |= {
     "bearer": AuthKind(fields={"": True}, values=("",), make=_bearer),
     "header": AuthKind(fields={"name": True, "value": True, "prefix": False}, values=("value",), make=_header),
-    "basic": AuthKind(fields={"user": True, "password": True}, values=("user", "password"), make=_basic),
+    "basic": AuthKind(
+        fields={"user": True, "password": True}, values=("user", "password"), make=_basic, plain=("user",)
+    ),
     "query": AuthKind(fields={"name": True, "value": True}, values=("value",), make=_query),
+    "hmac": AuthKind(
+        fields={"secret": True, "header": True, "sign": True}
+        | dict.fromkeys(("between", "hash", "encoding", "prefix", "time", "id", "id_header"), False),
+        values=("secret", "id"),
+        make=_hmac,
+        plain=("id",),
+        check=_hmac_faults,
+    ),
+    "oauth2": AuthKind(
+        fields={"grant": True, "token_url": True, "client": True}
+        | dict.fromkeys(("secret", "refresh_token", "authorize_url", "scope", "send", "more", "ask"), False),
+        values=("client", "secret", "refresh_token"),
+        make=_oauth2,
+        plain=("client",),
+        settings=dict.fromkeys(("token_url", "authorize_url", "scope"), "text or empty"),
+        check=_oauth2_faults,
+    ),
 }

@@ -84,6 +84,7 @@ def check_connector(source: Source, model: ConnectorModel, broken: frozenset[str
     auth = model.auth or {}
     for what in auth_faults(auth) if auth else ():
         yield source.problem("FL006", ("auth",), what)
+    yield from _address_problems(source, model)
     for name, kind in (model.settings or {}).items():
         yield from _type_problems(source, ("settings", name), name, kind)
     for name, action in model.actions.items():
@@ -94,14 +95,26 @@ def check_connector(source: Source, model: ConnectorModel, broken: frozenset[str
             yield from check(subject)
 
 
+def _address_problems(source: Source, model: ConnectorModel) -> Iterator[Problem]:
+    """What stands in `auth` sees the settings of the connection that are no secrets, and nothing else."""
+    known = {f"connection.{name}" for name, kind in known_settings(model).items() if kind != "secret"}
+    for path, text in _texts(model.auth or {}, ("auth",)):
+        for fault in faults(text):
+            yield source.problem("FL007", path, fault.what, fault.hint)
+        for use in names(text):
+            if ".".join(use.path[:2]) not in known:
+                yield source.problem(
+                    "FL101", path, f'there is no "{".".join(use.path)}" here', "connection has its settings"
+                )
+
+
 def known_settings(model: ConnectorModel) -> dict[str, Json]:
     """The settings a connection to this connector may have: name to type."""
     found: dict[str, Json] = dict(HTTP_SETTINGS)
     if not model.origin:
         found["origin"] = "text"
     auth = model.auth or {}
-    for name in named_values(auth) if auth and not auth_faults(auth) else ():
-        found[name] = "secret"
+    found.update(named_values(auth) if auth and not auth_faults(auth) else {})
     found.update(model.settings or {})
     return found
 

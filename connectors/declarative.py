@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import PurePath
 from types import SimpleNamespace
 
-from connectors.auth import checked_header
+from connectors.auth import checked_header, named_values
 from connectors.checks import check_connector, known_settings
 from connectors.model import ActionModel, ConnectorModel, schema
 from connectors.paging import read_pages
@@ -26,7 +26,7 @@ from connectors.service import (
     read_place,
     resolver,
     secret_only,
-    secret_or_text,
+    token_source,
 )
 from runner.contract import Action, Connector, ConnectorKind, Json, Outcome, Purpose, Request, Retry, Tools, Undo
 from runner.errors import Problem, RequestError, SettingsError
@@ -182,13 +182,16 @@ class DeclarativeKind:
     def connect(self, name: str, settings: Mapping[str, Json], tools: Tools) -> Connector:
         known, auth = self.settings(), self._model.auth or {}
         check_settings(name, self.name, known, settings)
-        basic = auth.get("basic")
         for setting, value in settings.items():
-            if known[setting] == "secret":
-                # credentials are named, never written; only the user of basic auth may be a plain text
-                is_user = isinstance(basic, Mapping) and basic.get("user") == setting
-                (secret_or_text if is_user else secret_only)(name, setting, value)
-        plain = {setting: value for setting, value in settings.items() if known[setting] != "secret"}
+            if known[setting] == "secret":  # credentials are named, never written
+                secret_only(name, setting, value)
+        named = named_values(auth)
+        plain = {
+            setting: value
+            for setting, value in settings.items()
+            if known[setting] != "secret" and not (setting in named and isinstance(value, Mapping))
+        }
+        resolve = resolver(tools, settings)
         for wrong in check_fields({setting: known[setting] for setting in plain}, plain):
             raise SettingsError(f"{name}: {wrong}")
         place, client = read_place(name, settings, self._model.origin or "")
@@ -199,7 +202,8 @@ class DeclarativeKind:
             client=client,
             tools=tools,
             auth=auth,
-            resolve=resolver(tools, settings),
+            tokens=token_source(name, auth, settings, place=place, client=client, tools=tools, resolve=resolve),
+            resolve=resolve,
             plans=self._plans,
             plain={setting: plain.get(setting) for setting, kind in known.items() if kind != "secret"},
         )

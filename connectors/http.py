@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connectors.answers import Seen, by_status, media_type
-from connectors.auth import checked_header, faults, is_header_name
+from connectors.auth import checked_header, faults, is_header_name, secret_values
 from connectors.rendering import checked_input, holds, json_body, query_of, rendered_headers
 from connectors.service import (
     HTTP_SETTINGS,
@@ -23,6 +23,7 @@ from connectors.service import (
     resolver,
     secret_only,
     shown,
+    token_source,
 )
 from runner.contract import Action, Connector, Effect, Json, Outcome, Purpose, Request, Tools
 from runner.errors import EvaluationError, RequestError, SettingsError
@@ -74,7 +75,8 @@ class HttpKind:
         auth = settings.get("auth") or {}
         for wrong in faults(auth) if auth else ():
             raise SettingsError(f"{name}: {wrong}")
-        _check_auth_values(name, auth)
+        for words, value in secret_values(auth).items():
+            secret_only(name, words, value)
         plain, secret = _read_headers(name, settings.get("headers") or {})
         if (auth or secret) and not origin:
             raise SettingsError(f"{name}: a connection with credentials needs an origin, so that they go nowhere else")
@@ -86,6 +88,9 @@ class HttpKind:
             client=client,
             tools=tools,
             auth=auth,
+            tokens=token_source(
+                name, auth, settings, place=origin, client=client, tools=tools, resolve=resolver(tools)
+            ),
             resolve=resolver(tools),
             secret_headers=secret,
             headers=plain,
@@ -103,15 +108,6 @@ def _actions(effect: Effect, life: int) -> dict[str, Action]:
         name: Action(name=name, title=title, open_output=True, **kinds.get(name, sends))
         for name, title in _TITLES.items()
     }
-
-
-def _check_auth_values(name: str, auth: Mapping[str, Json]) -> None:
-    for way, told in auth.items():
-        if way == "bearer":
-            secret_only(name, "auth bearer", told)
-        else:
-            secret = "password" if way == "basic" else "value"
-            secret_only(name, f"auth {way} {secret}", told.get(secret))
 
 
 def _read_headers(name: str, headers: Json) -> tuple[dict[str, str], dict[str, Json]]:

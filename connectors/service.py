@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
 
 from connectors.answers import Seen
-from connectors.auth import Resolve, credentials, header_value, with_query
+from connectors.auth import AUTH, Resolve, credentials, header_value, with_query
 from connectors.client import DEFAULT_HEADERS, Answer, Client, Wire, origin_of, same_origin
 from connectors.guard import AddressRefused, Guard
-from runner.contract import Action, Json, Outcome, Tools, missing
-from runner.errors import RequestError, SecretMissing, SettingsError
+from connectors.oauth import NoToken, Tokens, is_safe, whole_address
+from connectors.rendering import answered
+from runner.clock import MachineClock
+from runner.contract import Action, Json, Outcome, Reason, Tools, missing
+from runner.errors import EvaluationError, NotPossible, RequestError, SecretMissing, SettingsError
 from runner.language.nearest import did_you_mean
 
 HTTP_SETTINGS: Mapping[str, Json] = {
@@ -92,6 +95,26 @@ def resolver(tools: Tools, settings: Mapping[str, Json] | None = None) -> Resolv
     return resolve
 
 
+def token_source(
+    name: str, auth: Mapping[str, Json], settings: Mapping[str, Json], *, place: str, client: Client, tools: Tools,
+    resolve: Resolve,
+) -> Tokens | None:  # fmt: skip
+    """Where the tokens of a connection come from, None where it needs none. Raises SettingsError."""
+    if "oauth2" not in auth:
+        return None
+    told = {**auth["oauth2"], **{word: settings[word] for word in AUTH["oauth2"].settings if settings.get(word)}}
+    plain = {setting: value for setting, value in settings.items() if not isinstance(value, Mapping)}
+    for word in ("token_url", "authorize_url"):
+        if told.get(word):
+            try:
+                told[word] = whole_address(answered(told[word], {"connection": plain}), place)
+            except EvaluationError as error:
+                raise SettingsError(f"{name}: {word}: {error}") from None
+            if not is_safe(told[word], allow_private=settings.get("allow_private", False)):
+                raise SettingsError(f"{name}: {word} must begin with https://; credentials go there")
+    return Tokens(name, told, place=place, client=client, tools=tools, resolve=resolve)
+
+
 def check_settings(name: str, kind: str, known: Mapping[str, Json], settings: Mapping[str, Json]) -> None:
     """Raises SettingsError for a setting that a kind of connection does not have, or one that is lacking."""
     for setting in settings:
@@ -118,12 +141,26 @@ class Service:
     client: Client
     tools: Tools
     auth: Mapping[str, Json] = field(default_factory=dict)
+    tokens: Tokens | None = None
     resolve: Resolve = str
     secret_headers: Mapping[str, Json] = field(default_factory=dict)
 
     async def close(self) -> None:
         """Closes every connection."""
+        if self.tokens is not None:
+            await self.tokens.close()
         await self.client.close()
+
+    def consent_address(self, *, back: str, state: str, verifier: str) -> str:
+        """Where a person agrees to what we may do there. Raises NotPossible."""
+        if self.tokens is None:
+            raise NotPossible(f"{self.name} needs nobody's consent: it has no oauth2")
+        return self.tokens.consent_address(back=back, state=state, verifier=verifier)
+
+    async def take_consent(self, code: str, *, back: str, verifier: str) -> None:
+        """The tokens for what the browser came back with, kept. Raises NoToken, SecretMissing."""
+        if self.tokens is not None:
+            await self.tokens.take_consent(code, back=back, verifier=verifier)
 
     def origin(self) -> str:
         """Where requests go; empty = anywhere."""
@@ -169,25 +206,44 @@ class Service:
         if origin and not url.startswith(f"{origin}/") and not same_origin(origin, url):
             summary = f"the request was made for {origin_of(url)}, and {self.name} now goes to {origin}"
             return Outcome(result="not_sent", reason="forbidden", summary=summary)
-        try:
-            headers, query = credentials(self.auth, self.resolve)
-            secret = {
-                name: header_value(self.resolve(value), f"the value of the header {name}")
-                for name, value in self.secret_headers.items()
-            }
-        except (SecretMissing, RequestError) as error:
-            return Outcome(result="not_sent", reason="forbidden", summary=f"{self.name}: {error}")
         wire = Wire(
             method=str(body["method"]),
-            url=with_query(url, query),
-            headers={**DEFAULT_HEADERS, **body.get("headers", {}), **secret, **headers, **extra},
+            url=url,
+            headers={**DEFAULT_HEADERS, **body.get("headers", {}), **extra},
             body=str(body.get("body", "")).encode(),
         )
-        found = await self.client.exchange(wire, limit=limit, fresh=once, follow=reads)
+        found = await self._sent(wire, limit, once=once, follow=reads)
         if isinstance(found, Outcome):
             return found
-        answer = self._redacted(found)
-        return Seen.of(answer, scope=scope, with_text=with_text, url=url, redact=self.tools.redact)
+        return Seen.of(self._redacted(found), scope=scope, with_text=with_text, url=url, redact=self.tools.redact)
+
+    async def _sent(self, wire: Wire, limit: int, *, once: bool, follow: bool) -> Answer | Outcome:
+        """Sends it with what proves who we are. A 401 says that nothing was done: then once more, with a new token."""
+        clock, used = MachineClock(), ""
+        ends = clock.monotonic() + limit
+        while True:
+            try:
+                left = max(ends - clock.monotonic(), 1)
+                token = await self.tokens.access(left, instead_of=used) if self.tokens is not None else ""
+                proved = self._proved(wire, token)
+            except (SecretMissing, RequestError, NoToken) as error:
+                reason: Reason = error.reason if isinstance(error, NoToken) else "forbidden"
+                return Outcome(result="not_sent", reason=reason, summary=f"{self.name}: {error}")
+            left = max(ends - clock.monotonic(), 1)
+            found = await self.client.exchange(proved, limit=left, fresh=once, follow=follow)
+            if not token or used or isinstance(found, Outcome) or found.status != 401:
+                return found
+            used = token
+
+    def _proved(self, wire: Wire, token: str) -> Wire:
+        """The request with what proves who we are. Raises SecretMissing, RequestError."""
+        secret = {
+            name: header_value(self.resolve(value), f"the value of the header {name}")
+            for name, value in self.secret_headers.items()
+        }
+        bearer = {"authorization": f"Bearer {token}"} if token else {}
+        headers, query = credentials(self.auth, self.resolve, wire)
+        return replace(wire, url=with_query(wire.url, query), headers={**wire.headers, **secret, **bearer, **headers})
 
     def _redacted(self, answer: Answer) -> Answer:
         text = answer.body.decode("utf-8", errors="surrogateescape")

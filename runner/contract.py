@@ -22,8 +22,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 Effect = Literal["read", "keyed", "lookup", "once"]
 """read: changes nothing. keyed: the service dedupes our key. lookup: it can be asked by our key. once: neither."""
@@ -162,6 +163,17 @@ class Connector(Protocol):
         """Where requests go, without credentials: `https://api.example.test`, `smtp://mail.example.test:587`."""
 
 
+@runtime_checkable
+class Consenting(Protocol):
+    """A connector to which a person may have to agree at the service's own pages (OAuth2)."""
+
+    def consent_address(self, *, back: str, state: str, verifier: str) -> str:
+        """The address to open; the browser comes back to `back`. Raises NotPossible where nobody needs to agree."""
+
+    async def take_consent(self, code: str, *, back: str, verifier: str) -> None:
+        """Takes what the browser came back with. Raises an AmendsError that says why it was in vain."""
+
+
 class ConnectorKind(Protocol):
     """What an entry point of the group `amends.connectors` names: makes connections of one kind."""
 
@@ -189,6 +201,23 @@ class Tools(Protocol):
 
     def file(self, sha256: str) -> bytes:
         """The bytes of a stored file. Raises `NotFound`."""
+
+    @property
+    def vault(self) -> Vault:
+        """Where a connector keeps what a service gives it: tokens."""
+
+
+class Vault(Protocol):
+    """Keeps small maps of texts and numbers by name, encrypted, for every process of the project."""
+
+    def read(self, name: str) -> Mapping[str, Json]:
+        """What was kept, empty where there is nothing. Its texts are redacted from now on."""
+
+    def write(self, name: str, what: Mapping[str, Json]) -> None:
+        """Keeps it; it is on the disk when this returns. Raises StoreUnwritable."""
+
+    def alone(self, name: str) -> AbstractAsyncContextManager[None]:
+        """Nobody else is inside under this name, in no process."""
 
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

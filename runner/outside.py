@@ -8,23 +8,28 @@ from collections.abc import Iterator, Mapping
 
 from runner.contract import Connector, Json
 from runner.engine.limits import Bound
-from runner.errors import SettingsError
+from runner.errors import NotFound, SettingsError
 from runner.language.bundle import Bundle, restore
 from runner.language.connections import Connection
 from runner.language.project import Project
 from runner.secrets import LogFilter, Secrets
 from runner.store.sql import SqlStore
+from runner.store.vault import Vault
 
 MOST_BUNDLES = 200
 
 
 class ProjectOutside:
-    """Where the engine finds bundles and connectors: bundles in the store, settings in the project as it is today."""
+    """Where the engine finds bundles and connectors: bundles in the store, settings in the project as it is today.
 
-    def __init__(self, project: Project, store: SqlStore) -> None:
+    Without a store there are connectors, and neither bundles nor files.
+    """
+
+    def __init__(self, project: Project, store: SqlStore | None = None) -> None:
         self._project = project
         self._store = store
         self._secrets = Secrets(project.folder)
+        self.vault = Vault(project.folder / ".amends", self._secrets, project.settings.token_key)
         self._secrets.declare(secret_names(project))
         self._connectors: dict[tuple[str, str], Connector] = {}
         self._pinned: dict[tuple[str, str, str], Connector] = {}
@@ -44,13 +49,19 @@ class ProjectOutside:
             for secret in _secrets_in(lines[name].settings) if name in lines else ():
                 self._secrets.value(secret)
 
+    @property
+    def _past(self) -> SqlStore:
+        if self._store is None:
+            raise NotFound("this project has no log yet")
+        return self._store
+
     def bundle(self, digest: str) -> Bundle:
         """The pinned bundle."""
         kept = self._bundles.get(digest)
         if kept is None:
             if len(self._bundles) >= MOST_BUNDLES:
                 self._bundles.clear()
-            kept = self._bundles[digest] = restore(digest, self._store.bundle(digest))
+            kept = self._bundles[digest] = restore(digest, self._past.bundle(digest))
         return kept
 
     def connector(self, bundle: Bundle, connection: str) -> Connector:
@@ -109,7 +120,7 @@ class ProjectOutside:
 
     def file(self, sha256: str) -> bytes:
         """The bytes of a stored file."""
-        return self._store.artifacts.get(sha256)
+        return self._past.artifacts.get(sha256)
 
     async def close(self) -> None:
         """Closes every connection."""
@@ -130,9 +141,9 @@ def secret_names(project: Project) -> list[str]:
     """Every secret that the files of the project name, at any depth, so that none slips into a text before its first
     use."""
     lines = [line.settings for line in project.connections.by_name.values()]
-    signing = project.settings.sign_in
+    signing, key = project.settings.sign_in, project.settings.token_key
     chats = (person.chat for person in project.people.people.values() if person.chat)
-    return [*_secrets_in(lines), *chats, *([signing.secret] if signing is not None else ())]
+    return [*_secrets_in(lines), *chats, *([signing.secret] if signing is not None else ()), *([key] if key else ())]
 
 
 def _secrets_in(value: Json) -> Iterator[str]:

@@ -13,6 +13,7 @@ import logging
 import os
 import re
 import threading
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -23,6 +24,7 @@ SHORTEST = 6
 """A shorter secret is refused: taking it out of every text would take out half the text."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LENT = 8
 _LARGEST_FILE = 1_000_000
 _LINE_OF_ITS_OWN = 8
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "$": "$", "'": "'"}
@@ -38,6 +40,8 @@ class Secrets:
         self._values: dict[str, str] | None = None
         self._used: dict[str, str] = {}
         self._needles: tuple[tuple[str, str], ...] = ()
+        self._known: dict[str, str] = {}
+        self._lent: dict[str, deque[str]] = {}
         self._lock = threading.Lock()
 
     @property
@@ -80,6 +84,15 @@ class Secrets:
                 lacking.append(name)
         return tuple(lacking)
 
+    def lend(self, name: str, values: Iterable[str]) -> None:
+        """Makes what is no line of `.env` known to `redact`: tokens, which come and go; the last few of each name."""
+        with self._lock:
+            kept = self._lent.setdefault(name, deque(maxlen=_LENT))
+            fresh = [value for value in values if len(value) >= SHORTEST and value not in kept]
+            if fresh:
+                kept.extend(fresh)
+                self._renew()
+
     def reload(self) -> None:
         """Reads `.env` again at the next use; what was known stays redacted."""
         self._values = None
@@ -116,10 +129,13 @@ class Secrets:
     def _keep(self, name: str, value: str) -> None:
         with self._lock:
             self._used[name] = value
-            found = dict(self._needles)
-            for needle in forms_of(value):
-                found[needle] = f"[secret {name}]"
-            self._needles = tuple(sorted(found.items(), key=lambda pair: -len(pair[0])))
+            self._known[value] = name
+            self._renew()
+
+    def _renew(self) -> None:
+        known = {value: name for name, values in self._lent.items() for value in values} | self._known
+        found = {needle: f"[secret {name}]" for value, name in known.items() for needle in forms_of(value)}
+        self._needles = tuple(sorted(found.items(), key=lambda pair: -len(pair[0])))
 
 
 # --- .env ----------------------------------------------------------------------------------------------------------

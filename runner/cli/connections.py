@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from runner.cli import holds, page, place, watching
+import typer
+
+from runner.cli import consent, holds, page, place, watching
 from runner.contract import Json
+from runner.errors import NotFound
 from runner.language.connections import Connection
+from runner.language.nearest import did_you_mean
+from runner.outside import ProjectOutside
 from runner.telling import times
 
 COMMANDS = place.noun("The project's connections: their limits, how busy they are, and what is held.")
@@ -29,6 +34,21 @@ def list_(as_json: place.AsJson = False) -> None:
     page.show(page.listed(heads, [_line(each) for each in found], fixed=(0, 2, 3, 4, 5)))
     if told is None:
         page.say("", "No engine runs here, so nothing is in use and nobody is served.")
+
+
+@COMMANDS.command(help="Agree, at the service's own pages, to what a connection may do there.")
+def connect(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The connection.")],
+    port: Annotated[int, typer.Option("--port", help="Where the browser comes back to, on this computer.")] = 8485,
+    host: Annotated[str, typer.Option("--host", help="127.0.0.1 or localhost, as the service knows it.")] = "127.0.0.1",
+) -> None:
+    with watching.opened() as amends:
+        if name not in amends.project.connections.by_name:
+            hint = did_you_mean(name, amends.project.connections.by_name, "there are")
+            raise NotFound(f'there is no connection "{name}" in connections.yaml; {hint}')
+        outside = ProjectOutside(amends.project)
+        asyncio.run(consent.agree(outside.present(name), name, host=host, port=port))
+    page.say(f"{name} is connected. What the service gave is kept encrypted under .amends/tokens.")
 
 
 def _connection(line: Connection, usage: Mapping[str, Json] | None, held_by: str | None) -> dict[str, Json]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any, Protocol
 
-from runner.contract import Action, ConnectorKind, Json, missing
-from runner.errors import NotFound, Problem, SecretMissing, SettingsError
+from runner.contract import Action, ConnectorKind, Json, Vault, missing
+from runner.errors import NotFound, NotPossible, Problem, SecretMissing, SettingsError
 from runner.language.clauses import duration
 from runner.language.fields import WORDS, fits, kind_of_field
 from runner.language.nearest import did_you_mean
@@ -232,6 +232,10 @@ class _NothingLent:
 
     def file(self, sha256: str) -> bytes:
         raise NotFound("no file is read by a check")
+
+    @property
+    def vault(self) -> Vault:
+        raise NotPossible("no token is read by a check")
 
 
 def _refusal(sentence: str) -> tuple[str, str]:

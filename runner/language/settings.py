@@ -89,6 +89,9 @@ class AmendsModel(Model, title="Amends project", spoken="amends.yaml"):
         "Default: passwords, and codes by mail.",
         {"oidc": "https://login.acme.example", "client": "amends", "secret": {"secret": "OIDC_SECRET"}},
     )
+    token_key: SecretModel = optional(
+        "The secret that encrypts the tokens of connections. Default: a key in .amends.", {"secret": "TOKEN_KEY"}
+    )
     keep: PlainDuration = optional("How long ended runs are kept. Default 400 days.", "400 days")
     limits: LimitsModel = optional("Bounds.", {"file": "20 MB", "runs_at_once": 50})
 
@@ -114,7 +117,8 @@ class Settings:
     """amends.yaml with every default filled in.
 
     `database` is a path from the project folder, or `database_secret` names the secret that holds an address.
-    `has_zone` is False where the zone is only the default. `file_limit` is bytes.
+    `has_zone` is False where the zone is only the default. `token_key` names a
+    secret. `file_limit` is bytes.
     """
 
     project: str
@@ -130,6 +134,7 @@ class Settings:
     tell_by: str = ""
     admin: str = ""
     sign_in: SignIn | None = None
+    token_key: str = ""
     keep: Duration = KEEP
     file_limit: int = 20_000_000
     runs_at_once: int = 50
@@ -171,6 +176,7 @@ def _settings(model: Any, default: Settings) -> Settings:
         sign_in=None
         if sign_in is None
         else SignIn(oidc=sign_in.oidc, client=sign_in.client, secret=sign_in.secret.secret, claim=sign_in.claim or ""),
+        token_key=model.token_key.secret if model.token_key is not None else "",
         keep=duration(model.keep) if model.keep else default.keep,
         file_limit=read_size(limits.file) if limits is not None and limits.file else default.file_limit,
         **given(model, "project", "zone", "language", "mode", "tell_by", "admin"),

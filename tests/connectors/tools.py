@@ -5,13 +5,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from typing import Any
 from urllib.parse import quote
 
 from runner.errors import NotFound, SecretMissing
 
 
 class Lent:
-    """An implementation of `runner.contract.Tools`."""
+    """An implementation of `runner.contract.Tools`. `vault` is for connections that are given tokens."""
+
+    vault: Any = None
 
     def __init__(self, **secrets: str) -> None:
         self._secrets = secrets

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from connectors import email, quarantine, records
 from runner.contract import Connector
@@ -28,6 +29,8 @@ KINDS = Kinds(python={"email": email.KIND, "records": records.KIND, "quarantine"
 
 class Lines:
     """The secrets of a test."""
+
+    vault: Any = None
 
     def __init__(self, **known: str) -> None:
         self.known = known

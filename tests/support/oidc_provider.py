@@ -1,6 +1,7 @@
 """A real provider of sign-ins (oidc-provider-mock) in its own process, with an attacker in front of it.
 
-    python -m tests.support.oidc_provider      says its port on the first line, ends with its standard input
+    python -m tests.support.oidc_provider      says its port on the first line, ends with its standard input;
+                                               --oauth2: refresh tokens, and no nonce asked for
 
 In front of it stands what a test plants: PUT /planted {"claims": {…}, "alg": …, …} changes every id token from then on.
 It signs them anew with keys of its own, which stand at /jwks in the place of the provider's; `{"rotate": true}` changes
@@ -30,8 +31,9 @@ App = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 class Attacker:
     """Passes requests on, and changes what comes back as it was told."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, *, is_oauth2: bool = False) -> None:
         self.app = app
+        self.is_oauth2 = is_oauth2
         self.planted: dict[str, Any] = {}
         self.keys = [RSAKey.generate_key(2048, auto_kid=True)]
         self.challenges: dict[str, str] = {}
@@ -53,7 +55,11 @@ class Attacker:
         if self.planted.get("down") == path:
             start("503 Service Unavailable", [("content-type", "text/plain")])
             return [b"down"]
-        if path == "/oauth2/token" and not self._is_proved(body.decode()):
+        if (
+            path == "/oauth2/token"
+            and not (self.is_oauth2 and b"refresh_token" in body)
+            and not self._is_proved(body.decode())
+        ):
             return self._says(start, {"error": "invalid_grant"}, "400 Bad Request")
         status, headers, answer = self._pass_on(environ)
         if path == "/oauth2/authorize" and method == "POST" and status.startswith("302"):
@@ -63,7 +69,9 @@ class Attacker:
                 self.challenges[query["code"][0]] = asked["code_challenge"][0]
         if path == "/oauth2/token" and status.startswith("200"):
             told = json.loads(answer)
-            told["id_token"] = self._signed(told["id_token"])
+            if "id_token" in told:
+                told["id_token"] = self._signed(told["id_token"])
+            told |= self.planted.get("tokens", {})
             return self._says(start, told)
         if path in ("/.well-known/openid-configuration", "/userinfo") and status.startswith("200"):
             more = self.planted.get("about" if path.startswith("/.") else "userinfo", {})
@@ -118,8 +126,10 @@ def _coded(text: str) -> str:
 
 
 def main() -> None:
-    app = oidc_provider_mock.app(require_nonce=True, issue_refresh_token=False)
-    server = werkzeug.serving.make_server("127.0.0.1", 0, Attacker(app.wsgi_app), threaded=True)
+    is_oauth2 = "--oauth2" in sys.argv
+    app = oidc_provider_mock.app(require_nonce=not is_oauth2, issue_refresh_token=is_oauth2)
+    attacker = Attacker(app.wsgi_app, is_oauth2=is_oauth2)
+    server = werkzeug.serving.make_server("127.0.0.1", 0, attacker, threaded=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(server.server_port, flush=True)
     sys.stdin.read()

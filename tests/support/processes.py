@@ -103,8 +103,8 @@ class SmtpProcess(ServiceProcess):
 class OidcProcess(ServiceProcess):
     """A provider of sign-ins, and whoever stands in front of it."""
 
-    def __init__(self) -> None:
-        super().__init__("oidc_provider")
+    def __init__(self, *options: str) -> None:
+        super().__init__("oidc_provider", *options)
         self.origin = f"http://127.0.0.1:{self.ports[0]}"
 
     def plant(self, **what: Any) -> None:
