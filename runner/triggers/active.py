@@ -123,8 +123,8 @@ class Active:
         stamp = await asyncio.to_thread(_stamp_of, project.folder)
         if stamp == self._stamp:
             return False
-        found, wrong = await asyncio.to_thread(_read, project, self._require)
         before = self._store.ask(active_flows)
+        found, wrong = await asyncio.to_thread(_read, project, self._require, before)
         after = _after(before, found, wrong, self._clock.now())
         for bundle in found.values():
             await keep(self._store, bundle)
@@ -181,7 +181,9 @@ def _stamp_of(folder: Path) -> object:
     return tuple((file, stat.st_mtime_ns, stat.st_size, stat.st_ino) for file in files for stat in (file.stat(),))
 
 
-def _read(project: Project, require: Callable[[Bundle], None]) -> tuple[dict[str, Bundle], dict[str, str]]:
+def _read(
+    project: Project, require: Callable[[Bundle], None], before: Mapping[str, ActiveFlow]
+) -> tuple[dict[str, Bundle], dict[str, str]]:
     """The flows that start by themselves as their files say now, and what is wrong with those that cannot run."""
     found: dict[str, Bundle] = {}
     wrong: dict[str, str] = {}
@@ -192,6 +194,9 @@ def _read(project: Project, require: Callable[[Bundle], None]) -> tuple[dict[str
                 require(bundle)
                 found[bundle.flow.id] = bundle
         except InvalidFlow as error:
+            flow = project.check(path)[0].flow
+            if flow is not None and flow.id not in before and not any(triggers_in(flow)):
+                continue  # people start it, and are told then
             first = error.problems[0]
             more = f" (and {len(error.problems) - 1} more)" if len(error.problems) > 1 else ""
             wrong[path.stem] = f"{first.file}:{first.line}: {first.what}{more}"
