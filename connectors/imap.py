@@ -98,6 +98,11 @@ class _Mailbox:
     def origin(self) -> str:
         return f"{'imaps' if self.server.security == 'tls' else 'imap'}://{self.server.shown}"
 
+    @property
+    def place(self) -> str:
+        """Which mailbox it is: server, user and folder."""
+        return f"{self.origin()} {self.login[0]} {self.folder}"
+
     async def open(self) -> OpenMailbox:
         """The mailbox, logged in. Raises ConnectionError with a sentence, SecretMissing."""
         user, password = (resolver(self.tools)(value) for value in self.login)

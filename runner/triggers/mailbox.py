@@ -1,8 +1,9 @@
 """Mailboxes: each new mail once, by its Message-ID and its place in the mailbox, for every flow that waits for it.
 
-Where a mailbox stands is committed with the runs it started, flow by flow: `{"validity", "flows": {flow: {"began",
-"since", "uid"}}}`. A flow takes what comes after it was first seen (`since`), never what was there before. When the
-server has numbered the mailbox anew (UIDVALIDITY), the last days are looked at again and known mails are left alone.
+Where a mailbox stands is committed with the runs it started, flow by flow: `{"place", "validity", "flows": {flow:
+{"began", "since", "uid"}}, "moved"}`. A flow takes what comes after it was first seen (`since`), never what was there
+before. When the server has numbered the mailbox anew (UIDVALIDITY), or it has moved, the last day is looked at again
+and known mails are left alone.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import contextlib
 import json
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
-from runner.clock import DAY, MINUTE, SECOND
+from runner.clock import DAY, HOUR, MINUTE, SECOND
 from runner.errors import AmendsError, NotPossible
 from runner.store.arrivals import cursor, restored_after
 from runner.triggers.active import Armed
@@ -27,7 +28,7 @@ log = logging.getLogger("amends.triggers")
 WAIT = MINUTE
 """Between two looks where the server does not tell of new mail by itself."""
 FIRST_PAUSE, LONGEST_PAUSE = 2 * SECOND, 10 * MINUTE
-BACK = 7 * DAY
+BACK = DAY
 """How far a mailbox that was numbered anew is looked at again, before it was last looked at."""
 
 
@@ -65,6 +66,10 @@ class Opens(Protocol):
     mark_seen: bool
     from_programs: bool
 
+    @property
+    def place(self) -> str:
+        """Which mailbox it is."""
+
     async def open(self) -> Box:
         """Raises ConnectionError with a sentence, SecretMissing."""
 
@@ -73,12 +78,13 @@ class Opens(Protocol):
 class _Stand:
     """Where a mailbox stands. `moved` is when that was committed last, ms."""
 
+    place: str
     validity: int
     flows: dict[str, dict[str, Any]]
     moved: int
 
     def written(self) -> str:
-        return json.dumps({"validity": self.validity, "flows": self.flows, "moved": self.moved})
+        return json.dumps(asdict(self))
 
 
 class Mailboxes:
@@ -87,6 +93,7 @@ class Mailboxes:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._watching: dict[str, asyncio.Task[None]] = {}
+        self._looked: set[str] = set()
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -112,14 +119,15 @@ class Mailboxes:
     async def _watch(self, name: str) -> None:
         pause = FIRST_PAUSE
         while True:
+            self._looked.discard(name)
             try:
                 await self._begin_flows(name)
                 await self._session(name)
-                pause = FIRST_PAUSE
             except (AmendsError, ConnectionError) as error:
                 await self._parts.say_trouble(f"mail:{name}", str(error))
             except Exception:
                 log.exception("the mailbox %s cannot be looked into; it is tried again", name)
+            pause = FIRST_PAUSE if name in self._looked else pause
             await asyncio.sleep(pause / SECOND)
             pause = min(pause * 2, LONGEST_PAUSE)
 
@@ -134,6 +142,7 @@ class Mailboxes:
         try:
             while parts.connect(name) is connection:
                 await self.take(name, box, opens)
+                self._looked.add(name)
                 await parts.say_trouble(f"mail:{name}", "")
                 await box.wait(WAIT / SECOND)
         finally:
@@ -143,7 +152,7 @@ class Mailboxes:
 
     def _stand(self, name: str) -> _Stand:
         said = self._parts.store.ask(cursor(f"mail:{name}"))
-        return _Stand(**json.loads(said)) if said else _Stand(validity=0, flows={}, moved=0)
+        return _Stand(**json.loads(said)) if said else _Stand(place="", validity=0, flows={}, moved=0)
 
     async def _begin_flows(self, name: str) -> _Stand:
         """Notes which flows wait here, and since when: also while the server cannot be reached."""
@@ -165,9 +174,10 @@ class Mailboxes:
         stand = await self._begin_flows(name)
         again = bool(self._parts.store.ask(restored_after(stand.moved)))
         before = stand.written()
-        if stand.validity != box.validity and any(place["uid"] is not None for place in stand.flows.values()):
+        is_known = (stand.place, stand.validity) == (opens.place, box.validity)
+        if not is_known and any(place["uid"] is not None for place in stand.flows.values()):
             await self._look_back(name, box, opens, stand)
-        stand.validity = box.validity
+        stand.place, stand.validity = opens.place, box.validity
         for place in stand.flows.values():
             if place["uid"] is None:
                 came = await box.arrived(place["since"])
@@ -179,19 +189,20 @@ class Mailboxes:
                 place["uid"] = max(place["uid"], uid)
             is_open = again and uid < box.next_uid
             await self._take_one(name, box, opens, uid, armed, (f"mail:{name}", stand.written()), is_open=is_open)
-        if again or stand.written() != before:
-            stand.moved = self._parts.clock.now()
+        now = self._parts.clock.now()
+        if again or stand.written() != before or now - stand.moved > HOUR:
+            stand.moved = now
             await self._parts.intake.take_all([], cursor=(f"mail:{name}", stand.written()))
 
     def _is_ahead(self, stand: _Stand, armed: Armed, uid: int) -> bool:
         return armed.flow in stand.flows and uid > stand.flows[armed.flow]["uid"]
 
     async def _look_back(self, name: str, box: Box, opens: Opens, stand: _Stand) -> None:
-        """Looks at the last days of a mailbox whose mails have new numbers. Those that were taken are known by their
+        """Looks at the last day of a mailbox whose mails have new numbers. Those that were taken are known by their
         ids; those that are older than their flow, by their own date too, stay what they are."""
         since = {flow: max(place["since"], stand.moved - BACK) for flow, place in stand.flows.items()}
         uids = [uid for uid in await box.arrived(min(since.values())) if uid < box.next_uid]
-        log.warning("the mailbox %s was numbered anew; its last %d mails are looked at again", name, len(uids))
+        log.warning("the mailbox %s is numbered anew; its last %d mails are looked at again", name, len(uids))
         for uid in uids:
             head = await box.head(uid)
             written = read_head(head).written if head is not None else None

@@ -124,7 +124,7 @@ class Dovecot:
         home = self.place / "mail" / user
         files = sorted([*(home / "new").iterdir(), *(home / "cur").iterdir()], reverse=True)
         for number, file in enumerate(files):
-            target = home / "new" / f"{int(file.stat().st_mtime)}.M{number:06}P1.other"
+            target = home / "new" / f"{1_700_000_000 + number}.M{number:06}P1.other"
             file.rename(target)
         for name in home.glob("dovecot*"):
             name.unlink()

@@ -18,11 +18,15 @@ import pytest
 
 from connectors.imap import KIND
 from connectors.letter import build
+from runner.clock import MachineClock
+from runner.core import events as e
 from runner.errors import SettingsError
 from runner.store.arrivals import cursor, troubles
 from runner.triggers import mailbox
+from runner.triggers.again import take_again
 from runner.triggers.mailbox import _coming
 from runner.triggers.mails import LARGEST
+from runner.triggers.parts import RESTORED
 from tests.cases.ground import Engine, Ground, opened
 from tests.cases.processes import environment, put_away
 from tests.connectors.mailserver import certificate
@@ -178,6 +182,44 @@ async def test_a_server_that_is_away_is_said_and_tried_again(
             (why,) = engine.store.ask(troubles).values()
             assert "said: " in why
             assert "wrong-horse" not in why
+
+
+async def test_after_a_restore_nobody_knows_what_was_taken(tmp_path: Path, server: Dovecot) -> None:
+    async with opened(tmp_path, ORDERS) as ground:
+        waits_at(ground, server, "ivo")
+        async with serving(ground) as engine:
+            await until(began(engine))
+        server.deliver("ivo", letter("between"))
+        async with ground.engine() as engine:
+            await engine.store.site(e.Restored(at=MachineClock().now(), by="person:me", data={"answer": "go on"}))
+        async with serving(ground) as engine:
+            await until(lambda: arrivals(engine))
+            server.deliver("ivo", letter("after"))
+            await until(lambda: ground.shop.world.effects)
+            assert subjects(ground) == ["order after"]
+            (kept,) = arrivals(engine, status=["refused"])
+            assert (kept.id, kept.why) == ("<between@acme.example>", RESTORED)
+            took = await take_again(engine.driver.triggers, kept.id, "", by="person:me", reason="It was not taken.")
+            await until(lambda: len(ground.shop.world.effects) == 2)
+            assert (took.status, subjects(ground)) == ("started", ["order after", "order between"])
+
+
+async def test_a_connection_that_is_changed_is_taken_up_while_it_serves(tmp_path: Path, server: Dovecot) -> None:
+    server.deliver("jan", letter("old"), at=time.time() - 60)
+    server.deliver("kim", letter("other"), at=time.time() - 60)
+    async with opened(tmp_path) as ground, serving(ground) as engine:
+        waits_at(ground, server, "jan")
+        ground.write(ORDERS)
+        await until(began(engine))
+        server.deliver("jan", letter(1))
+        await until(lambda: ground.shop.world.effects)
+        lines = ground.folder / "connections.yaml"
+        lines.write_text(lines.read_text().replace("user: jan", "user: kim"))
+        await asyncio.sleep(1.1)  # settings count as fresh for a second
+        server.deliver("jan", letter("elsewhere"))  # wakes whoever looks there still
+        server.deliver("kim", letter(2))
+        await until(lambda: "order 2" in subjects(ground))
+        assert {"order 1", "order 2"} <= set(subjects(ground)) <= {"order 1", "order 2", "order elsewhere"}
 
 
 async def test_mails_between_programs_start_no_loop(tmp_path: Path, server: Dovecot) -> None:

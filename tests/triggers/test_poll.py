@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from runner.clock import SECOND, MachineClock, iso
+from runner.core import events as e
 from runner.language.check import incoming
 from runner.store.arrivals import cursor, troubles
 from runner.triggers import poll
+from runner.triggers.listing import triggers_of
 from runner.triggers.poll import Polls, place_of
 from tests.cases.ground import Engine, Ground, connector, opened
 from tests.cases.processes import environment, put_away
@@ -97,6 +99,26 @@ async def test_an_empty_answer_forgets_nothing(tmp_path: Path) -> None:
         for _ in range(3):
             await ask(engine, polls)
         assert arrivals(engine) == []
+
+
+async def test_after_a_restore_nobody_knows_what_was_taken(tmp_path: Path) -> None:
+    async with polling(tmp_path) as (ground, engine, polls):
+        put(ground, 1)
+        await ask(engine, polls)
+        put(ground, 2)
+        await engine.store.site(e.Restored(at=MachineClock().now(), by="person:me", data={"answer": "go on"}))
+        await ask(engine, polls)
+        put(ground, 3)
+        await ask(engine, polls)
+        assert {row.id: row.status for row in arrivals(engine)} == {"2": "refused", "3": "started"}
+
+
+async def test_the_list_of_triggers_says_what_is_wrong(tmp_path: Path) -> None:
+    async with polling(tmp_path) as (ground, engine, polls):
+        (armed,) = engine.driver.triggers.active.all("poll")
+        await polls._say(place_of(armed), "shop.contacts: it is closed")
+        listed = list(triggers_of(ground.project(), engine.store, ""))
+        assert [(row.name, row.problem) for row in listed] == [("shop.contacts", "shop.contacts: it is closed")]
 
 
 async def test_items_are_known_by_what_the_flow_says(tmp_path: Path) -> None:
