@@ -131,7 +131,7 @@ class _Mailbox:
             return f"the name {self.server.host} has no address"
         if isinstance(error, TimeoutError):
             return f"{shown} did not answer within {PATIENCE} s"
-        if isinstance(error, OSError | imaplib.IMAP4.abort):
+        if isinstance(error, OSError | imaplib.IMAP4.abort) or "* BYE" in str(error):
             return f"{shown} cannot be reached or broke off"
         words = " ".join(str(error).removeprefix("b'").removesuffix("'").split())
         return f"{shown} said: {self.tools.redact(words)[:200]}"
