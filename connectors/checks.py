@@ -15,7 +15,7 @@ from connectors.auth import is_header_name, named_values
 from connectors.model import METHODS, ActionModel, ConnectorModel, RequestModel
 from connectors.paging import PAGING, ways
 from connectors.rendering import lone_name
-from connectors.service import HTTP_SETTINGS
+from connectors.service import HTTP_SETTINGS, is_secret
 from runner.contract import Json, missing, optional
 from runner.errors import Problem
 from runner.language.expressions import faults, markers, names
@@ -28,7 +28,8 @@ from runner.language.types import field_type
 RESPONSE = ("status", "headers", "json", "text")
 CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie", "host", "content-length", "connection"})
 _CLOCK = re.compile(r"\b(now|today)\s*\(")
-_PARTS = frozenset({"query", "json", "form", "headers"})
+_BODIES = ("json_", "form", "multipart")
+_PARTS = frozenset({"query", "json", "form", "multipart", "headers"})
 _PAGE_EXPRESSIONS = frozenset({"cursor", "link", "last", "seen_by"})
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
@@ -97,7 +98,7 @@ def check_connector(source: Source, model: ConnectorModel, broken: frozenset[str
 
 def _address_problems(source: Source, model: ConnectorModel) -> Iterator[Problem]:
     """What stands in `auth` sees the settings of the connection that are no secrets, and nothing else."""
-    known = {f"connection.{name}" for name, kind in known_settings(model).items() if kind != "secret"}
+    known = {f"connection.{name}" for name, kind in known_settings(model).items() if not is_secret(kind)}
     for path, text in _texts(model.auth or {}, ("auth",)):
         for fault in faults(text):
             yield source.problem("FL007", path, fault.what, fault.hint)
@@ -151,7 +152,7 @@ def _key_is_whole(at: Subject) -> Iterator[Problem]:
         yield at.on_key("FL005", ("key",), "key does not say how long the service remembers it", "life: 24 hours")
     if key.header is not None and (not is_header_name(key.header) or key.header.lower() in CREDENTIALS):
         yield at.on_value("FL006", ("key", "header"), f'"{key.header}" cannot be the header of a key')
-    if key.field is not None and request.form is None and not isinstance(request.json_, dict | None):
+    if key.field is not None and not _has_fields(request) and request.json_ is not None:
         yield at.on_value("FL006", ("key", "field"), "the body is not a map, so it has no field for the key")
 
 
@@ -226,7 +227,7 @@ def _pages_are_whole(at: Subject) -> Iterator[Problem]:
         yield at.on_key("FL006", ("pages", carried[0]), "a link is a whole address; nothing else carries it")
     elif not PAGING[found[0]].is_address and len(carried) != 1:
         yield at.on_key("FL005", ("pages",), f"where the {found[0]} goes is said by one word", "query, field")
-    if pages.field is not None and action.request.form is None and not isinstance(action.request.json_, dict):
+    if pages.field is not None and (action.request.multipart is not None or not _has_fields(action.request)):
         yield at.on_value("FL006", ("pages", "field"), "the request has no body with fields")
 
 
@@ -245,9 +246,10 @@ def _requests_are_whole(at: Subject) -> Iterator[Problem]:
         if not getattr(request, method).startswith("/"):
             what = f'"{getattr(request, method)}" must begin with "/"'
             yield at.on_value("FL006", (*path, method), what, "the origin stands before it")
-        if request.json_ is not None and request.form is not None:
-            yield at.on_key("FL006", (*path, "form"), "a request has one body: json or form")
-        if method == "get" and (request.json_ is not None or request.form is not None):
+        bodies = [word for word in _BODIES if getattr(request, word) is not None]
+        if len(bodies) > 1:
+            yield at.on_key("FL006", (*path, bodies[1]), "a request has one body: json, form or multipart")
+        if method == "get" and bodies:
             yield at.on_key("FL006", path, "a get has no body; use query")
         if path != ("request",) and method in ("put", "patch", "delete"):
             yield at.on_key("FL201", path, f"a {path[0]} asks and changes nothing; it cannot be a {method}")
@@ -265,6 +267,10 @@ def _requests(action: ActionModel) -> Iterator[tuple[Path, RequestModel]]:
         yield ("lookup", "request"), action.lookup.request
     if action.find is not None:
         yield ("find", "request"), action.find.request
+
+
+def _has_fields(request: RequestModel) -> bool:
+    return request.form is not None or request.multipart is not None or isinstance(request.json_, dict)
 
 
 def _uses_key(request: RequestModel) -> bool:
@@ -369,7 +375,7 @@ def _reach(at: Subject, path: Path) -> dict[str, tuple[str, ...] | None]:
         return {"input": fields, "output": tuple(at.action.output or {})}
     if path == ("pages", "seen_by"):
         return {"item": None}
-    connection = tuple(name for name, kind in known_settings(at.connector).items() if kind != "secret")
+    connection = tuple(name for name, kind in known_settings(at.connector).items() if not is_secret(kind))
     reach: dict[str, tuple[str, ...] | None] = {"input": fields, "connection": connection, "key": None}
     if "request" not in path:
         reach["response"] = RESPONSE

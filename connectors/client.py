@@ -20,7 +20,7 @@ import logging
 import socket
 import ssl
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
@@ -34,6 +34,7 @@ from httpx_aiohttp import AiohttpTransport
 
 from connectors.guard import AddressRefused, Guard
 from runner.contract import Outcome, Reason
+from runner.errors import RequestError
 
 MAX_BODY = 10_000_000
 """The largest decoded answer, in bytes."""
@@ -132,9 +133,14 @@ def trusting(ca: str = "") -> ssl.SSLContext:
 class Client:
     """Sends the requests of one connection. Connections are kept per client: two rules never share one."""
 
-    def __init__(self, *, guard: Guard, ca: str = "", max_body: int = MAX_BODY) -> None:
+    def __init__(
+        self, *, guard: Guard, ca: str = "", max_body: int = MAX_BODY, certificate: str = "",
+        password: Callable[[], str] | None = None,
+    ) -> None:  # fmt: skip
         self._guard = guard
         self._ca = ca
+        self._certificate = certificate
+        self._password = password
         self._max_body = max_body
         self._transports: dict[bool, AiohttpTransport] = {}
 
@@ -186,12 +192,29 @@ class Client:
         await stream.aclose()
         return Answer(status=response.status_code, headers=headers, body=body)
 
+    def prepare(self, *, fresh: bool) -> None:
+        """Reads what the connections need, where that was not done before. Raises SecretMissing, RequestError."""
+        if fresh not in self._transports:
+            self._open_transport(fresh)
+
+    def _trusted(self) -> ssl.SSLContext:
+        if not self._certificate:
+            return trusting(self._ca)
+        context = trusting.__wrapped__(self._ca)
+        try:
+            context.load_cert_chain(self._certificate, password=self._password or "")
+        except (ssl.SSLError, OSError):
+            what = "is no certificate with its private key, or its password is another one"
+            raise RequestError(f"{self._certificate} {what}") from None
+        return context
+
     def _open_transport(self, fresh: bool) -> AiohttpTransport:
+        trusted = self._trusted()
         session = aiohttp.ClientSession(
             connector=_Connector(
                 resolver=_Resolver(self._guard),
                 socket_factory=self._open_socket,
-                ssl=trusting(self._ca),
+                ssl=trusted,
                 limit=0,
                 force_close=fresh,
             ),
@@ -201,7 +224,7 @@ class Client:
             skip_auto_headers=("Content-Type", "Accept", "Accept-Encoding", "User-Agent"),
             trust_env=False,
         )
-        transport = AiohttpTransport(client=session, verify=trusting(self._ca), trust_env=False)
+        transport = AiohttpTransport(client=session, verify=trusted, trust_env=False)
         self._transports[fresh] = transport
         return transport
 

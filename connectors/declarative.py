@@ -22,6 +22,7 @@ from connectors.rendering import Template, checked_input
 from connectors.service import (
     Service,
     check_settings,
+    is_secret,
     no_such_action,
     read_place,
     resolver,
@@ -183,18 +184,18 @@ class DeclarativeKind:
         known, auth = self.settings(), self._model.auth or {}
         check_settings(name, self.name, known, settings)
         for setting, value in settings.items():
-            if known[setting] == "secret":  # credentials are named, never written
+            if is_secret(known[setting]):  # credentials are named, never written
                 secret_only(name, setting, value)
         named = named_values(auth)
         plain = {
             setting: value
             for setting, value in settings.items()
-            if known[setting] != "secret" and not (setting in named and isinstance(value, Mapping))
+            if not is_secret(known[setting]) and not (setting in named and isinstance(value, Mapping))
         }
         resolve = resolver(tools, settings)
         for wrong in check_fields({setting: known[setting] for setting in plain}, plain):
             raise SettingsError(f"{name}: {wrong}")
-        place, client = read_place(name, settings, self._model.origin or "")
+        place, client = read_place(name, settings, self._model.origin or "", tools=tools)
         return _Connection(
             name=name,
             actions=self._actions,
@@ -205,7 +206,7 @@ class DeclarativeKind:
             tokens=token_source(name, auth, settings, place=place, client=client, tools=tools, resolve=resolve),
             resolve=resolve,
             plans=self._plans,
-            plain={setting: plain.get(setting) for setting, kind in known.items() if kind != "secret"},
+            plain={setting: plain.get(setting) for setting, kind in known.items() if not is_secret(kind)},
         )
 
 

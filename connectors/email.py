@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
@@ -29,6 +28,7 @@ from connectors.guard import AddressRefused
 from connectors.letter import address, build, freeze
 from connectors.mailhost import HOST_SETTINGS, MailHost, PublicServer, read_login, read_server
 from connectors.service import resolver
+from connectors.stored import content_of
 from runner.clock import HOUR, MINUTE, MachineClock
 from runner.contract import Action, Connector, Json, Outcome, Purpose, Reason, Request, Result, Retry, Tools
 from runner.errors import NotFound, RequestError, SecretMissing, SettingsError
@@ -165,12 +165,9 @@ class _Mail:
         contents: list[bytes] = []
         for file in letter.get("attach", ()):
             try:
-                content = self.tools.file(str(file["sha256"]))
+                contents.append(content_of(self.tools, file))
             except NotFound as error:
                 raise _Stopped("not_sent", "not_found", str(error)) from None
-            if hashlib.sha256(content).hexdigest() != file["sha256"]:
-                raise _Stopped("not_sent", "invalid", "an attachment is not the file that was given; nothing was sent")
-            contents.append(content)
         return build(letter, contents, at=MachineClock().now()).as_bytes()
 
 

@@ -71,7 +71,7 @@ class HttpKind:
 
     def connect(self, name: str, settings: Mapping[str, Json], tools: Tools) -> Connector:
         check_settings(name, self.name, self.settings(), settings)
-        origin, client = read_place(name, settings)
+        origin, client = read_place(name, settings, tools=tools)
         auth = settings.get("auth") or {}
         for wrong in faults(auth) if auth else ():
             raise SettingsError(f"{name}: {wrong}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from email.header import Header
 from email.headerregistry import Address
@@ -20,27 +20,15 @@ from email.policy import SMTP, EmailPolicy
 from email.utils import format_datetime
 from typing import Any
 
+from connectors.stored import CONTROL, LINE_BREAKS, one_line, stored_files
 from runner.contract import Json
 from runner.errors import RequestError
 
-LINE_BREAKS = re.compile(r"[\r\n\u2028\u2029\u0085\v\f\x1c-\x1e]+")
 """Everything that some reader takes for the end of a line."""
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _LOCAL = re.compile(r"^[^\s@\"(),:;<>\[\]\\]+$")
 _LABEL = re.compile(r"^(?!-)[a-z0-9-]{1,63}(?<!-)$")
-_MEDIA_TYPE = re.compile(r"^[a-z0-9][a-z0-9!#$&^_.+-]*/[a-z0-9][a-z0-9!#$&^_.+-]*$")
 _NAMED = re.compile(r"^\s*(?P<name>.*?)\s*<(?P<address>[^<>]*)>\s*$", re.DOTALL)
-_OFFICE = "application/vnd.openxmlformats-officedocument"
-_KINDS = {
-    **{kind: f"application/{kind}" for kind in ("pdf", "json", "xml", "zip")},
-    **{kind: f"image/{kind}" for kind in ("png", "jpeg", "gif")},
-    "jpg": "image/jpeg",
-    "csv": "text/csv",
-    "txt": "text/plain",
-    "docx": f"{_OFFICE}.wordprocessingml.document",
-    "xlsx": f"{_OFFICE}.spreadsheetml.sheet",
-}
 MAILBOXES = frozenset({"from", "to", "reply-to"})
 LONGEST_NAME = 300
 
@@ -59,11 +47,6 @@ class _Policy(EmailPolicy):
         return f"{name}: {shown}\r\n <{one.addr_spec}>\r\n".encode()
 
 
-def one_line(text: str) -> str:
-    """The text with every line break made a space, and without the signs nobody can see."""
-    return _CONTROL.sub("", LINE_BREAKS.sub(" ", text.replace("\t", " "))).strip()
-
-
 def address(text: Json, field: str) -> tuple[str, str]:
     """(name, address) of `aya@example.com` or `佐藤 綾 <aya@example.com>`. Raises RequestError.
 
@@ -75,7 +58,7 @@ def address(text: Json, field: str) -> tuple[str, str]:
     name, bare = (one_line(match["name"]).strip('"'), match["address"]) if match else ("", text)
     if len(name) > LONGEST_NAME:
         raise RequestError(f"{field}: the name has more than {LONGEST_NAME} characters")
-    if _CONTROL.search(bare):
+    if CONTROL.search(bare):
         raise RequestError(f"{field} holds a line break or an invisible sign; an address is one line of plain text")
     bare = bare.strip()
     local, at, domain = bare.rpartition("@")
@@ -128,7 +111,7 @@ def freeze(input: Mapping[str, Json], *, sender: tuple[str, str], reply_to: str,
         letter["text"] = _body(text)
     if html:
         letter["html"] = _body(html)
-    files = list(_attachments(input.get("attach")))
+    files = stored_files(input.get("attach"), "attach")
     if files:
         letter["attach"] = files
     broken = [what for what, value in (("subject", subject), ("name", str(to))) if LINE_BREAKS.search(value)]
@@ -185,18 +168,6 @@ def _body(text: str) -> str:
 def _encoding(text: str) -> str:
     """Base64 where most of it is not ASCII, else quoted-printable: never 8bit, so that no relay can change a byte."""
     return "base64" if sum(not char.isascii() for char in text) * 3 > len(text) else "quoted-printable"
-
-
-def _attachments(files: Json) -> Iterator[dict[str, Json]]:
-    for file in files if isinstance(files, list) else [] if files is None else [files]:
-        if not isinstance(file, Mapping) or not file.get("sha256") or not file.get("name"):
-            raise RequestError("attach takes files, each with name, size, kind and sha256")
-        name = one_line(str(file["name"])).replace("/", "_").replace("\\", "_")
-        kind = str(file.get("kind") or "").lower()
-        kind = _KINDS.get(kind, kind)
-        if not _MEDIA_TYPE.match(kind) or kind.startswith(("multipart/", "message/")):
-            kind = "application/octet-stream"
-        yield {"name": name, "kind": kind, "sha256": str(file["sha256"]), "size": file.get("size", 0)}
 
 
 def _shown(name: str, bare: str) -> str:

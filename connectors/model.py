@@ -52,6 +52,9 @@ class RequestModel(Model):
     query: Maybe[Values] = optional(f"Query fields. {_ASKED}", {"reference": "${{ key }}"})
     json_: Any = optional(f"The body, sent as JSON. {_ASKED}", {"name": "${{ input.name }}"}, alias="json")
     form: Maybe[Values] = optional(f"The body, sent as a form. {_ASKED}", {"name": "${{ input.name }}"})
+    multipart: Maybe[Values] = optional(
+        f"The body, sent in parts: texts, and fields of type file. {_ASKED}", {"file": "${{ input.receipt }}"}
+    )
     headers: Maybe[Values] = optional(f"Further headers. {_ASKED}", {"X-Team": "ops"})
 
 

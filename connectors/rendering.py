@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode
 
 from connectors.auth import checked_header
 from connectors.model import METHODS, KeyModel, RequestModel
+from connectors.stored import boundary_of, stored_files
 from runner.contract import Action, Json, missing
 from runner.errors import EvaluationError, RequestError
 from runner.language.expressions import condition, evaluate
@@ -24,6 +25,8 @@ from runner.language.values import as_text, number_text
 
 Scope = Mapping[str, Json]
 Fill = Callable[[Scope], Json]
+
+MULTIPART: Final = "multipart/form-data"
 
 _LONE_NAME = re.compile(r"^\s*\$\{\{\s*(input|connection)\.([A-Za-z]\w*)\s*\}\}\s*$")
 _LEFT_OUT: Final = object()
@@ -116,6 +119,8 @@ class Template:
         self._body: Fill = lambda scope: {}
         if model.form is not None:
             self._kind, self._body = "application/x-www-form-urlencoded", filling(model.form)
+        elif model.multipart is not None:
+            self._kind, self._body = MULTIPART, filling(model.multipart)
         elif model.json_ is not None or self._key.field:
             self._kind = "application/json"
             if model.json_ is not None:
@@ -132,10 +137,14 @@ class Template:
             body = {**(body if isinstance(body, Mapping) else {}), self._key.field: key}
         where = "".join([part if isinstance(part, str) else _path_part(*part, scope) for part in self._path])
         added, content = query_of(query), ""
+        full = url(f"{where}{'&' if '?' in where else '?'}{added}" if added else where)
+        if self._kind == MULTIPART:
+            parts = _parts(body)
+            headers["content-type"] = f"{MULTIPART}; boundary={boundary_of(parts)}"
+            return {"method": self._method, "url": full, "headers": headers, "body": "", "parts": parts}
         if self._kind:
             headers.setdefault("content-type", self._kind)
             content = json_body(body) if self._kind == "application/json" else query_of(body)
-        full = url(f"{where}{'&' if '?' in where else '?'}{added}" if added else where)
         return {"method": self._method, "url": full, "headers": headers, "body": content}
 
 
@@ -150,6 +159,19 @@ def _path_part(name: str, fill: Fill, scope: Scope) -> str:
         return quote(text, safe="")
     except UnicodeEncodeError:
         raise RequestError(f"{name} holds half of a sign (a lone surrogate), which cannot be sent") from None
+
+
+def _parts(fields: Mapping[str, Json]) -> list[dict[str, Json]]:
+    """The parts of a multipart body: a file is named by its digest. Raises RequestError."""
+    found: list[dict[str, Json]] = []
+    for name, value in fields.items():
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, Mapping):
+                found += [{"name": name, "file": file} for file in stored_files(item, f'"{name}"')]
+            else:
+                found.append({"name": name, "text": _field_text(name, item)})
+    json_body(found)
+    return found
 
 
 def query_of(fields: Mapping[str, Json]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
@@ -15,23 +16,34 @@ from connectors.client import DEFAULT_HEADERS, Answer, Client, Wire, origin_of, 
 from connectors.guard import AddressRefused, Guard
 from connectors.oauth import NoToken, Tokens, is_safe, whole_address
 from connectors.rendering import answered
+from connectors.stored import multipart_body
 from runner.clock import MachineClock
 from runner.contract import Action, Json, Outcome, Reason, Tools, missing
-from runner.errors import EvaluationError, NotPossible, RequestError, SecretMissing, SettingsError
+from runner.errors import EvaluationError, NotFound, NotPossible, RequestError, SecretMissing, SettingsError
 from runner.language.nearest import did_you_mean
 
 HTTP_SETTINGS: Mapping[str, Json] = {
     "origin": "text or empty",
     "allow_private": "yes_no or empty",
     "ca": "text or empty",
+    "certificate": "text or empty",
+    "certificate_password": "secret or empty",
 }
-"""What every connection to an HTTP service may say. `ca` is a file of certificates to trust beside the usual ones."""
+"""What every connection to an HTTP service may say. `ca` is a file of certificates to trust beside the usual ones,
+`certificate` one with a certificate of ours and its private key, by which the service knows us."""
 
 _ENCODED = re.compile(r"[\x21\x22\x24-\x7e]*")
 _DOT_STEP = re.compile(r"/(?:\.|%2e){1,2}(?:/|$)", re.IGNORECASE)
 
 
-def read_place(name: str, settings: Mapping[str, Json], default_origin: str = "") -> tuple[str, Client]:
+def is_secret(kind: Json) -> bool:
+    """Whether a setting of this type names a secret."""
+    return kind in ("secret", "secret or empty")
+
+
+def read_place(
+    name: str, settings: Mapping[str, Json], default_origin: str = "", *, tools: Tools | None = None
+) -> tuple[str, Client]:
     """(origin, the client for it) from the settings of a connection. Raises SettingsError.
 
     The origin may have a path that stands before every path; empty = any public address.
@@ -44,14 +56,18 @@ def read_place(name: str, settings: Mapping[str, Json], default_origin: str = ""
         raise SettingsError(f"{name}: origin must be a text like https://api.example.com")
     if origin:
         _check_origin(name, origin, guard)
-    return origin.rstrip("/"), Client(guard=guard, ca=trusted_file(name, settings.get("ca")))
+    own, password = trusted_file(name, settings.get("certificate"), "certificate"), None
+    if settings.get("certificate_password") is not None and tools is not None:
+        password = partial(resolver(tools), secret_only(name, "certificate_password", settings["certificate_password"]))
+    ca = trusted_file(name, settings.get("ca"))
+    return origin.rstrip("/"), Client(guard=guard, ca=ca, certificate=own, password=password)
 
 
-def trusted_file(name: str, ca: Json) -> str:
-    """The setting `ca`: a file of certificates, or empty. Raises SettingsError."""
-    if ca and (not isinstance(ca, str) or not Path(ca).is_file()):
-        raise SettingsError(f'{name}: ca must be a file of certificates, and "{ca}" is none')
-    return ca or ""
+def trusted_file(name: str, file: Json, setting: str = "ca") -> str:
+    """A setting that is a file of certificates, or empty. Raises SettingsError."""
+    if file and (not isinstance(file, str) or not Path(file).is_file()):
+        raise SettingsError(f'{name}: {setting} must be a file of certificates, and "{file}" is none')
+    return file or ""
 
 
 def _check_origin(name: str, origin: str, guard: Guard) -> None:
@@ -206,12 +222,13 @@ class Service:
         if origin and not url.startswith(f"{origin}/") and not same_origin(origin, url):
             summary = f"the request was made for {origin_of(url)}, and {self.name} now goes to {origin}"
             return Outcome(result="not_sent", reason="forbidden", summary=summary)
-        wire = Wire(
-            method=str(body["method"]),
-            url=url,
-            headers={**DEFAULT_HEADERS, **body.get("headers", {}), **extra},
-            body=str(body.get("body", "")).encode(),
-        )
+        try:
+            parts = body.get("parts")
+            content = str(body.get("body", "")).encode() if parts is None else multipart_body(parts, self.tools)
+        except NotFound as error:
+            return Outcome(result="not_sent", reason="not_found", summary=f"{self.name}: {error}")
+        headers = {**DEFAULT_HEADERS, **body.get("headers", {}), **extra}
+        wire = Wire(method=str(body["method"]), url=url, headers=headers, body=content)
         found = await self._sent(wire, limit, once=once, follow=reads)
         if isinstance(found, Outcome):
             return found
@@ -226,6 +243,7 @@ class Service:
                 left = max(ends - clock.monotonic(), 1)
                 token = await self.tokens.access(left, instead_of=used) if self.tokens is not None else ""
                 proved = self._proved(wire, token)
+                self.client.prepare(fresh=once)
             except (SecretMissing, RequestError, NoToken) as error:
                 reason: Reason = error.reason if isinstance(error, NoToken) else "forbidden"
                 return Outcome(result="not_sent", reason=reason, summary=f"{self.name}: {error}")

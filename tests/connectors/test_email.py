@@ -192,7 +192,7 @@ async def test_an_attachment_must_be_the_file_that_was_given() -> None:
     async with SmtpService() as service:
         tools._files[digest] = b"two"
         found = await send(service.port, {"attach": attach}, tools=tools)
-        assert (found.result, found.reason) == ("not_sent", "invalid")
+        assert (found.result, found.reason) == ("not_sent", "not_found")
         found = await send(service.port, {"attach": attach}, tools=Lent())
         assert (found.result, found.reason) == ("not_sent", "not_found")
         assert service.connections == 0
