@@ -358,7 +358,7 @@ def test_an_item_that_may_be_left_out_needs_a_guard() -> None:
 ALONE = (
     "FL303 whoever starts the run cannot approve it, and then too few are left to ask | name one person more, or a team"
 )
-HOOK = "trigger: { webhook: orders }\n"
+EVENT = "trigger: { event: order.came }\n"
 
 
 @pytest.mark.parametrize(
@@ -384,9 +384,9 @@ def test_approvers(by: str, expected: list[str]) -> None:
 
 
 def test_without_a_starter_one_person_is_enough() -> None:
-    assert told(gate("team:leads", "person:aya") + HOOK) == []
+    assert told(gate("team:leads", "person:aya") + EVENT) == []
     assert told(gate("team:leads", "person:aya") + "trigger: { form: signup }\n") == [ALONE]
-    assert told(gate("team:leads", "'manager_of:starter'") + HOOK) == [
+    assert told(gate("team:leads", "'manager_of:starter'") + EVENT) == [
         "FL301 nobody starts this flow by hand or by a form, so manager_of:starter is nobody | "
     ]
     people = load_people(PEOPLE.replace(", manager: tom", ""), "people.yaml")[0]
