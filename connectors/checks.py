@@ -85,9 +85,9 @@ def check_connector(source: Source, model: ConnectorModel, broken: frozenset[str
     auth = model.auth or {}
     for what in auth_faults(auth) if auth else ():
         yield source.problem("FL006", ("auth",), what)
-    yield from _address_problems(source, model)
     for name, kind in (model.settings or {}).items():
         yield from _type_problems(source, ("settings", name), name, kind)
+    yield from _everywhere_problems(source, model)
     for name, action in model.actions.items():
         if name in broken:
             continue
@@ -96,17 +96,24 @@ def check_connector(source: Source, model: ConnectorModel, broken: frozenset[str
             yield from check(subject)
 
 
-def _address_problems(source: Source, model: ConnectorModel) -> Iterator[Problem]:
-    """What stands in `auth` sees the settings of the connection that are no secrets, and nothing else."""
-    known = {f"connection.{name}" for name, kind in known_settings(model).items() if not is_secret(kind)}
-    for path, text in _texts(model.auth or {}, ("auth",)):
+def _everywhere_problems(source: Source, model: ConnectorModel) -> Iterator[Problem]:
+    """What is said for all actions: `auth`, headers, and answers that are no success. Secrets are not in reach."""
+    connection = tuple(name for name, kind in known_settings(model).items() if not is_secret(kind))
+    failures = [line.model_dump(by_alias=True) for line in model.failures or ()]
+    for name in model.headers or {}:
+        if not is_header_name(name) or name.lower() in CREDENTIALS:
+            yield source.problem("FL401", ("headers", name), f'the header "{name}" is not written here', on="key")
+    for path, text in _texts({"auth": model.auth or {}, "headers": model.headers or {}, "failures": failures}, ()):
+        if path[-1] == "when" and not len(pieces(text.strip())) == len(markers(text)) == 1:
+            yield source.problem("FL103", path, '"when" must be one expression')
+        reach = {"connection": connection} | ({"key": None, "response": RESPONSE} if path[0] == "failures" else {})
         for fault in faults(text):
             yield source.problem("FL007", path, fault.what, fault.hint)
         for use in names(text):
-            if ".".join(use.path[:2]) not in known:
-                yield source.problem(
-                    "FL101", path, f'there is no "{".".join(use.path)}" here', "connection has its settings"
-                )
+            known = reach.get(use.path[0])
+            if use.path[0] not in reach or (known is not None and use.path[1:2] and use.path[1] not in known):
+                hint = f"in reach: {', '.join(reach)}"
+                yield source.problem("FL101", path, f'there is no "{".".join(use.path)}" here', hint)
 
 
 def known_settings(model: ConnectorModel) -> dict[str, Json]:
@@ -328,7 +335,9 @@ def _expressions_are_in_the_language(at: Subject) -> Iterator[Problem]:
         yield from _name_problems(at, path, text)
         is_one_marker = len(pieces(text.strip())) == len(markers(text)) == 1
         is_word = path == ("pages", "link") and text == "header"
-        is_asked = path[-1] in ("success", "when", "count") or (path[0] == "pages" and path[1] in _PAGE_EXPRESSIONS)
+        is_asked = path[-1] in ("success", "when", "count", "replayed") or (
+            path[0] == "pages" and path[1] in _PAGE_EXPRESSIONS
+        )
         if is_asked and not is_one_marker and not is_word:
             what = f'"{path[-1]}" must be one expression'
             yield at.on_value("FL103", path, what, f"{path[-1]}: ${{{{ {text.strip()[:60]} }}}}")

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from importlib.resources import files
 from pathlib import PurePath
 from types import SimpleNamespace
 
 from connectors.auth import checked_header, named_values
 from connectors.checks import check_connector, known_settings
-from connectors.model import ActionModel, ConnectorModel, schema
+from connectors.model import ActionModel, ConnectorModel, completed, schema
 from connectors.paging import read_pages
 from connectors.reading import counted, outcome_of
-from connectors.rendering import Template, checked_input
+from connectors.rendering import Template, checked_input, formed
 from connectors.service import (
     Service,
     check_settings,
@@ -63,6 +63,7 @@ def kind_from_text(text: str, file: str) -> tuple[ConnectorKind | None, tuple[Pr
     return DeclarativeKind(fitted.model), tuple(found)
 
 
+@cache
 def shipped() -> Mapping[str, str]:
     """The connector files that come with Amends: name to text."""
     folder = files("connectors")
@@ -112,6 +113,7 @@ class _Plan:
 def _answer_texts(model: ActionModel) -> Iterator[Json]:
     """What reads the answer."""
     yield from (model.success, model.external_id, *(model.result or {}).values())
+    yield model.key.replayed if model.key is not None else None
     for line in model.failures or ():
         yield from (line.when, line.say)
     for block in (model.lookup, model.find):
@@ -171,7 +173,7 @@ class DeclarativeKind:
         self.name = model.connector
         self.title = model.title
         self._model = model
-        self._plans = {name: _Plan.of(name, action) for name, action in model.actions.items()}
+        self._plans = {name: _Plan.of(name, completed(model, action)) for name, action in model.actions.items()}
         self._actions = {name: plan.action for name, plan in self._plans.items()}
 
     def settings(self) -> Mapping[str, Json]:
@@ -231,6 +233,7 @@ class _Connection(Service):
             given = {name: input.get(name) for name in by}
         else:
             given = checked_input(plan.action, input, plan.types)
+        key = formed(key, plan.model.key)
         carrier = plan.model.key if purpose in ("do", "undo") else None
         if carrier is not None and carrier.header:
             checked_header(carrier.header, key)
@@ -242,6 +245,7 @@ class _Connection(Service):
     async def send(self, action: str, request: Request, *, key: str, purpose: Purpose, limit: int) -> Outcome:
         plan = self._plan(action)
         model, carrier = plan.model, plan.model.key
+        key = formed(key, carrier)
         asks = purpose not in ("do", "undo") or bool(model.reads)
         given = {**dict.fromkeys(plan.action.input), **request.body.get("input", {})}
         ask = partial(

@@ -70,6 +70,13 @@ class KeyModel(Model):
     life: Maybe[PlainDuration] = optional(
         "How long the service answers a known key with its first result. Needed for keyed.", "24 hours"
     )
+    replayed: Maybe[Text] = optional(
+        f"Yes where an answer that is no 2xx says that this key was carried out before. {_ANSWERED}",
+        "${{ response.status == 409 }}",
+    )
+    form: Maybe[Literal["uuid", "short"]] = optional(
+        "How the service wants it: uuid, or short: 24 hexadecimal digits. Made of our key, for ${{ key }} too.", "uuid"
+    )
 
 
 class LookupModel(Model):
@@ -202,7 +209,34 @@ class ConnectorModel(Model):
     settings: Maybe[Fields] = optional(
         "Further settings of a connection: name to type. In reach as connection.", {"account": "text"}
     )
+    headers: Maybe[Values] = optional(
+        "Headers of every request. In reach: connection.", {"Notion-Version": "2022-06-28"}
+    )
+    failures: Maybe[list[FailureModel]] = optional(
+        "Answers that are no success, for every action after its own lines. In reach: connection key response."
+    )
     actions: dict[Name, ActionModel] = required("The actions by name.", min_length=1)
+
+
+def completed(connector: ConnectorModel, action: ActionModel) -> ActionModel:
+    """The action with what its connector says for all of them."""
+
+    def asked(request: RequestModel) -> RequestModel:
+        headers = {**(connector.headers or {}), **(request.headers or {})}
+        return request.model_copy(update={"headers": headers or None})
+
+    blocks = {"lookup": action.lookup, "find": action.find}
+    return action.model_copy(
+        update={
+            "request": asked(action.request),
+            "failures": [*(action.failures or ()), *(connector.failures or ())] or None,
+            **{
+                word: block.model_copy(update={"request": asked(block.request)})
+                for word, block in blocks.items()
+                if block is not None
+            },
+        }
+    )
 
 
 def schema() -> dict[str, Json]:

@@ -13,6 +13,8 @@ from runner.errors import EvaluationError
 
 def outcome_of(model: ActionModel, seen: Seen, *, undo: bool) -> Outcome:
     """What became of a read or a write."""
+    if _was_replayed(model, seen):
+        return _applied(model, seen)
     said = next((line for line in model.failures or () if _is_true(line, seen)), None)
     word, reads = said.is_ if said is not None else None, bool(model.reads)
     if reads and (word == "not_found" or (word is None and seen.answer.status == 404)):
@@ -25,13 +27,28 @@ def outcome_of(model: ActionModel, seen: Seen, *, undo: bool) -> Outcome:
         if model.success is not None and not _passes(model.success, seen):
             return seen.doubtful("unknown", "its answer does not pass the connector's success test")
         _check_readable(model, seen)
+    except Unreadable as error:
+        return seen.doubtful("unreadable", str(error))
+    return _applied(model, seen)
+
+
+def _applied(model: ActionModel, seen: Seen) -> Outcome:
+    try:
         output = _output(model.output or {}, model.result or {}, seen)
         external_id = _outside_id(model.external_id, seen)
     except (Unreadable, EvaluationError) as error:
         return seen.doubtful("unreadable", str(error))
-    if reads:
+    if model.reads:
         output["found"] = True
     return Outcome(result="applied", output=output, external_id=external_id)
+
+
+def _was_replayed(model: ActionModel, seen: Seen) -> bool:
+    """The service says that it had carried our key out before."""
+    try:
+        return model.key is not None and model.key.replayed is not None and holds(model.key.replayed, seen.scope)
+    except EvaluationError:
+        return False
 
 
 def counted(model: LookupModel | FindModel, action: ActionModel, seen: Seen) -> Outcome:

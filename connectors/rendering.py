@@ -6,11 +6,13 @@ field that was not given) is left out of query, JSON, form and headers; a `null`
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlencode
+from uuid import UUID
 
 from connectors.auth import checked_header
 from connectors.model import METHODS, KeyModel, RequestModel
@@ -146,6 +148,17 @@ class Template:
             headers.setdefault("content-type", self._kind)
             content = json_body(body) if self._kind == "application/json" else query_of(body)
         return {"method": self._method, "url": full, "headers": headers, "body": content}
+
+
+_FORMS: Final[Mapping[str, Callable[[bytes], str]]] = {
+    "uuid": lambda digest: str(UUID(bytes=digest[:16], version=4)),
+    "short": lambda digest: digest[:12].hex(),
+}
+
+
+def formed(key: str, model: KeyModel | None) -> str:
+    """Our key as the service wants it; always the same for the same key."""
+    return key if model is None or model.form is None else _FORMS[model.form](hashlib.sha256(key.encode()).digest())
 
 
 def _path_part(name: str, fill: Fill, scope: Scope) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from connectors import email, http, quarantine, records, webhook
 from connectors.auth import AUTH
@@ -17,23 +19,57 @@ EFFECTS = {
     "lookup": "can be asked",
     "once": "once",
 }
+IN_PYTHON: list[ConnectorKind] = [http.KIND, email.KIND, webhook.KIND, records.KIND, quarantine.KIND]
 
 
 def kinds() -> list[ConnectorKind]:
     """Every kind that comes with Amends."""
-    found: list[ConnectorKind] = [http.KIND, email.KIND, webhook.KIND, records.KIND, quarantine.KIND]
+    return [*IN_PYTHON, *(_shipped_kind(name, text) for name, text in shipped().items())]
+
+
+def _shipped_kind(name: str, text: str) -> ConnectorKind:
+    kind, problems = kind_from_text(text, f"connectors/{name}.yaml")
+    if kind is None:
+        raise ValueError(f"connectors/{name}.yaml: {problems[0].what}")
+    return kind
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Marks:
+    """What the comment at the head of a shipped file says."""
+
+    pages: tuple[str, ...]
+    proof: str
+
+
+def marked(text: str) -> Marks:
+    """The pages a file rests on, and how far it is proved: the line `# Proof:` and those below it that are set in."""
+    head = text[: text.index("\nconnector:")]
+    proof = re.search(r"^# Proof: (.*(?:\n#   .*)*)", head, re.MULTILINE)
+    return Marks(
+        pages=tuple(re.findall(r"https://\S+", head)),
+        proof=" ".join(proof[1].split()).replace(" # ", " ") if proof else "",
+    )
+
+
+def catalogue() -> str:
+    """One line for each shipped file."""
+    lines = ["| connector | its actions, by what a lost answer leads to | how far it is proved |", "|---|---|---|"]
     for name, text in shipped().items():
-        kind, problems = kind_from_text(text, f"connectors/{name}.yaml")
-        if kind is None:
-            raise ValueError(f"connectors/{name}.yaml: {problems[0].what}")
-        found.append(kind)
-    return found
+        kind = _shipped_kind(name, text)
+        by_effect: dict[str, list[str]] = {}
+        for action in kind.actions().values():
+            by_effect.setdefault(EFFECTS[action.effect], []).append(f"`{action.name}`")
+        acts = "; ".join(f"{word}: {', '.join(by_effect[word])}" for word in EFFECTS.values() if word in by_effect)
+        lines.append(f"| `{name}`: {kind.title} | {acts} | {marked(text).proof} |")
+    return "\n".join(lines) + "\n"
 
 
 def tables() -> str:
     """The tables as Markdown."""
     return (
-        "\n".join(line for kind in kinds() for line in _kind(kind))
+        "\n".join(line for kind in IN_PYTHON for line in _kind(kind))
+        + f"\n### Services with a connector file\n\n{catalogue()}"
         + f"\nWays to prove who we are: {', '.join(f'`{name}`' for name in AUTH)}.\n"
     )
 

@@ -1,0 +1,216 @@
+"""Compares a connector file with the OpenAPI documents of its vendor, which are not kept here:
+
+    python -m tests.connectors.against connectors/github.yaml api.github.com.json
+
+Looked for in the documents: method and path of every request, the names in its query, what a query or body must have, the
+fields of the body as deep as the file writes them, and the fields of the answer that the action reads.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from ruamel.yaml import YAML
+
+MARKER = re.compile(r"\$\{\{.*?\}\}")
+READ = re.compile(r"response\.json((?:\.\w+|\[\d+\]|\['[^']+'\])*)")
+STEP = re.compile(r"\.(\w+)|\[(\d+)\]|\['([^']+)'\]")
+METHODS = ("get", "post", "put", "patch", "delete")
+
+
+def load(path: str) -> Any:
+    text = Path(path).read_text(encoding="utf-8")
+    return json.loads(text) if path.endswith(".json") else YAML(typ="safe").load(text)
+
+
+@dataclass
+class Document:
+    """One OpenAPI 3 or Swagger 2 document."""
+
+    data: Any
+
+    def whole(self, value: Any) -> Any:
+        """The value, followed through its references."""
+        while isinstance(value, dict) and "$ref" in value:
+            found = self.data
+            for step in value["$ref"].removeprefix("#/").split("/"):
+                found = found[step.replace("~1", "/").replace("~0", "~")]
+            value = found
+        return value
+
+    def fields(self, schema: Any) -> tuple[dict[str, Any], set[str], bool]:
+        """(properties, those that must be there, whether others are welcome) of a schema and its parts."""
+        schema = self.whole(schema) or {}
+        found, needed = dict(schema.get("properties") or {}), set(schema.get("required") or [])
+        is_open = (not found and schema.get("type") in (None, "object")) or bool(schema.get("additionalProperties"))
+        parts = [self.fields(part) for part in schema.get("allOf") or []]
+        needed |= {name for part in parts for name in part[1]}
+        choices = [self.fields(part) for word in ("oneOf", "anyOf") for part in schema.get(word) or []]
+        for part in (*parts, *choices):
+            found |= part[0]
+        if parts or choices:
+            is_open = bool(schema.get("additionalProperties")) or any(part[2] and not part[0] for part in choices)
+        return found, needed, is_open
+
+    def items(self, schema: Any) -> Any:
+        """The schema of a list's items, or None."""
+        schema = self.whole(schema) or {}
+        for part in (
+            schema,
+            *(self.whole(one) for word in ("oneOf", "anyOf", "allOf") for one in schema.get(word) or []),
+        ):
+            if "items" in part:
+                return part["items"]
+        return None
+
+    def operation(self, method: str, path: str) -> tuple[Any, list[Any]] | None:
+        """(the operation, its parameters) for a path in which `*` stands for what is filled in."""
+        best: tuple[int, str] | None = None
+        for written in self.data["paths"]:
+            steps, wanted = written.strip("/").split("/"), path.strip("/").split("/")
+            if len(steps) == len(wanted) and all("{" in a or a == b for a, b in zip(steps, wanted, strict=True)):
+                literal = sum("{" not in step for step in steps)
+                if method in self.data["paths"][written] and (best is None or literal > best[0]):
+                    best = (literal, written)
+        if best is None:
+            return None
+        item = self.data["paths"][best[1]]
+        given = [self.whole(one) for one in (*(item.get("parameters") or ()), *(item[method].get("parameters") or ()))]
+        return item[method], given
+
+
+@dataclass
+class Comparison:
+    documents: list[Document]
+    origin: str
+    seen: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("requests", "sent", "read"), 0))
+    wrong: list[str] = field(default_factory=list)
+
+    def request(self, where: str, request: Mapping[str, Any], key: Mapping[str, Any]) -> tuple[Document, Any] | None:
+        method = next(one for one in METHODS if one in request)
+        path = MARKER.sub("*", request[method]).partition("?")[0]
+        for document in self.documents:
+            for prefix in ("", urlsplit(self.origin).path.rstrip("/")):
+                found = document.operation(method, prefix + path)
+                if found is not None:
+                    self.seen["requests"] += 1
+                    self._query(
+                        where,
+                        found[1],
+                        {**(request.get("query") or {}), **({key["query"]: 1} if "query" in key else {})},
+                    )
+                    self._body(where, document, *found, request, key)
+                    return document, found[0]
+        self.wrong.append(f"{where}: there is no {method.upper()} {path}")
+        return None
+
+    def _query(self, where: str, given: list[Any], query: Mapping[str, Any]) -> None:
+        known = {one["name"].removesuffix("[]"): one for one in given if one.get("in") == "query"}
+        sent = {name.partition("[")[0] for name in query}
+        self.seen["sent"] += len(sent)
+        self.wrong += [f"{where}: no query field {name}" for name in sent if name not in known]
+        self.wrong += [
+            f"{where}: lacks the query field {n}" for n, one in known.items() if one.get("required") and n not in sent
+        ]
+
+    def _body(self, where: str, document: Document, operation: Any, given: list[Any], request: Any, key: Any) -> None:
+        body = request.get("json", request.get("form"))
+        if "field" in key:
+            body = {**(body or {}), key["field"]: "…"}
+        content = (document.whole(operation.get("requestBody")) or {}).get("content") or {}
+        schema = next((one.get("schema") for one in content.values()), None)
+        in_body = [one for one in given if one.get("in") == "body"]
+        schema = in_body[0]["schema"] if in_body else schema
+        if schema is None and body:
+            fields = {one["name"] for one in given if one.get("in") == "formData"}
+            self.wrong += [f"{where}: no field {name}" for name in body if name not in fields]
+            self.seen["sent"] += len(body)
+        elif isinstance(body, Mapping):
+            self._sent(where, document, schema, body)
+
+    def _sent(self, where: str, document: Document, schema: Any, value: Any) -> None:
+        if isinstance(value, list):
+            for one in value:
+                self._sent(where, document, document.items(schema), one)
+        if not isinstance(value, Mapping) or schema is None:
+            return
+        known, needed, is_open = document.fields(schema)
+        names = {name.partition("[")[0]: item for name, item in value.items()}
+        self.wrong += [f"{where}: lacks the field {name}" for name in sorted(needed) if name not in names]
+        for name, item in names.items():
+            self.seen["sent"] += 1
+            if name in known:
+                self._sent(f"{where}.{name}", document, known[name], item)
+            elif not is_open:
+                self.wrong.append(f"{where}: no field {name}")
+
+    def answer(self, where: str, document: Document, operation: Any, reads: set[str]) -> None:
+        answers = [document.whole(one) for code, one in operation["responses"].items() if str(code).startswith("2")]
+        schemas = [one.get("schema") for one in answers]
+        schemas += [content.get("schema") for one in answers for content in (one.get("content") or {}).values()]
+        for read in sorted(reads):
+            self.seen["read"] += 1
+            if not any(schema is not None and self._has(document, schema, read) for schema in schemas):
+                self.wrong.append(f"{where}: the answer has no {read.lstrip('.') or 'body'}")
+
+    def _has(self, document: Document, schema: Any, read: str) -> bool:
+        for name, index, quoted in STEP.findall(read):
+            if index:
+                schema = document.items(schema)
+                if schema is None:
+                    return False
+                continue
+            known, _, is_open = document.fields(schema)
+            if (name or quoted) not in known:
+                return is_open
+            schema = known[name or quoted]
+        return True
+
+
+def texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from texts(one)
+
+
+def reads_of(outputs: Mapping[str, Any], block: Mapping[str, Any], sources: Mapping[str, Any]) -> set[str]:
+    """The paths below response.json that an action or a look-up reads."""
+    said = [*texts(sources), *(str(block.get(word, "")) for word in ("success", "external_id", "count"))]
+    return {match for text in said for match in READ.findall(text)} | {
+        f".{name}" for name in outputs if name not in sources
+    }
+
+
+def compare(connector: Mapping[str, Any], documents: list[Any], skip: frozenset[str] = frozenset()) -> Comparison:
+    """Everything of the file that the documents do not have."""
+    done = Comparison([Document(one) for one in documents], connector.get("origin", ""))
+    for name, action in connector["actions"].items():
+        if name in skip:
+            continue
+        outputs = action.get("output") or {}
+        for word in ("", "lookup", "find"):
+            block = action if not word else action.get(word)
+            if block is None:
+                continue
+            where, key = f"{name} {word}".strip(), action.get("key") or {} if not word else {}
+            found = done.request(where, block["request"], key)
+            if found is not None:
+                sources = (block.get("output") if word else action.get("result")) or {}
+                done.answer(where, *found, reads_of(outputs, block, sources))
+    return done
+
+
+if __name__ == "__main__":
+    done = compare(load(sys.argv[1]), [load(path) for path in sys.argv[2:]])
+    for line in done.wrong:
+        print(" ", line)
+    print(Path(sys.argv[1]).name, done.seen, f"{len(done.wrong)} not in the documents")
