@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from connectors.auth import checked_header, named_values
 from connectors.checks import check_connector, known_settings
 from connectors.model import ActionModel, ConnectorModel, completed, schema
+from connectors.openapi.writing import import_document
 from connectors.paging import read_pages
 from connectors.reading import counted, outcome_of
 from connectors.rendering import Template, checked_input, formed
@@ -74,8 +75,13 @@ def shipped() -> Mapping[str, str]:
     }
 
 
-DECLARATIVE = SimpleNamespace(kind_from_text=kind_from_text, shipped=shipped, schema=schema)
-"""What the entry point `declarative` names: makes kinds out of files."""
+DECLARATIVE = SimpleNamespace(
+    kind_from_text=kind_from_text,
+    shipped=shipped,
+    schema=schema,
+    imported=partial(import_document, check=lambda text, file: kind_from_text(text, file)[1]),
+)
+"""What the entry point `declarative` names: makes kinds out of files, and files out of OpenAPI documents."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

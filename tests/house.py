@@ -73,7 +73,7 @@ HOMES = {
     "pydantic": ("runner.language", "runner.settings", "connectors", "runner.triggers", "runner.web"),
     "pydantic_core": ("runner.language", "runner.settings", "connectors"),
     "rich": ("runner.cli",),
-    "ruamel": ("runner.language.source",),
+    "ruamel": ("runner.language.source", "runner.language.foreign"),
     "sqlalchemy": ("runner.store", "connectors.sql"),
     "sqlite3": ("runner.store", "runner.demo"),
     "starlette": ("runner.web",),
@@ -95,6 +95,7 @@ WORDS_OF_OTHERS = {
 """Where a forbidden word is somebody else's: the tasks of a back office, a person's manager, a node of Jinja's tree."""
 
 WORKPIECES = {
+    "connectors.openapi.operations.Said",
     "connectors.service.Service",
     "runner.engine.driven.Driven",
     "runner.language.connections.Kinds",

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from runner.cli import page, place, watching
+from runner.cli import authoring, page, place, watching
 from runner.contract import Action, Json, optional
 from runner.errors import NotFound
 from runner.language.connections import Found
@@ -65,6 +65,12 @@ def show(
         page.show(_fields(settings))
     for action in kind.actions().values():
         _tell(action)
+
+
+COMMANDS.command("import", help="Write a connector out of an OpenAPI 3 document, and list what a person must decide.")(
+    authoring.import_
+)
+COMMANDS.command(help="Begin a connector: a file with comments, to be changed into one's own.")(authoring.new)
 
 
 def find(project: Project, name: str) -> Found:

@@ -7,7 +7,7 @@ Connectors in Python are found by the entry points `amends.connectors`; those wr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any, Protocol
@@ -30,6 +30,19 @@ _RATE = re.compile(r"^([1-9]\d{0,5}) per (?:([1-9]\d{0,3}) )?(s|min|hour|day)$")
 _SECRET_KEY = re.compile(r"^(api_?key|private_key)$|(^|_)(password|token|secret)$")
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Imported:
+    """A connector file out of an OpenAPI document: its text, how many `operations` were asked for, and which of them
+    were left out: (operation, why)."""
+
+    name: str
+    text: str
+    operations: int
+    reads: int
+    writes: int
+    left_out: tuple[tuple[str, str], ...] = ()
+
+
 class Declarative(Protocol):
     """The entry point `declarative`: makes a connector out of YAML."""
 
@@ -38,6 +51,10 @@ class Declarative(Protocol):
 
     def shipped(self) -> Mapping[str, str]:
         """The YAML connectors that were installed: name -> text."""
+
+    def imported(self, text: str, file: str, *, name: str = "", tags: Sequence[str] = ()) -> Imported:
+        """A connector file out of an OpenAPI document, of all operations or of those with a tag. Raises NotPossible,
+        NotFound."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
