@@ -6,6 +6,7 @@ A rule gets one action and yields problems with their place. All problems of a f
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ _CLOCK = re.compile(r"\b(now|today)\s*\(")
 _BODIES = ("json_", "form", "multipart")
 _PARTS = frozenset({"query", "json", "form", "multipart", "headers"})
 _PAGE_EXPRESSIONS = frozenset({"cursor", "link", "last", "seen_by"})
+_FIELD = re.compile(r'"(\w+)":')
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 
@@ -85,6 +87,7 @@ def check_connector(source: Source, model: ConnectorModel, broken: frozenset[str
     auth = model.auth or {}
     for what in auth_faults(auth) if auth else ():
         yield source.problem("FL006", ("auth",), what)
+    yield from _personal_problems(source, model)
     for name, kind in (model.settings or {}).items():
         yield from _type_problems(source, ("settings", name), name, kind)
     yield from _everywhere_problems(source, model)
@@ -116,6 +119,15 @@ def _everywhere_problems(source: Source, model: ConnectorModel) -> Iterator[Prob
                 yield source.problem("FL101", path, f'there is no "{".".join(use.path)}" here', hint)
 
 
+def _personal_problems(source: Source, model: ConnectorModel) -> Iterator[Problem]:
+    written = json.dumps([[action.input, action.output] for action in model.actions.values()])
+    fields = sorted(set(_FIELD.findall(written)))
+    for number, name in enumerate(model.personal or ()):
+        if name not in fields:
+            what, hint = f'no action has a field "{name}"', did_you_mean(name, fields)
+            yield source.problem("FL003", ("personal", number), what, hint)
+
+
 def known_settings(model: ConnectorModel) -> dict[str, Json]:
     """The settings a connection to this connector may have: name to type."""
     found: dict[str, Json] = dict(HTTP_SETTINGS)
@@ -123,6 +135,8 @@ def known_settings(model: ConnectorModel) -> dict[str, Json]:
         found["origin"] = "text"
     auth = model.auth or {}
     found.update(named_values(auth) if auth and not auth_faults(auth) else {})
+    if model.sandbox is not None:
+        found["sandbox"] = "yes_no or empty"
     found.update(model.settings or {})
     return found
 

@@ -32,7 +32,7 @@ from connectors.service import (
 )
 from runner.contract import Action, Connector, ConnectorKind, Json, Outcome, Purpose, Request, Retry, Tools, Undo
 from runner.errors import Problem, RequestError, SettingsError
-from runner.language.clauses import duration
+from runner.language.clauses import duration, given
 from runner.language.expressions import names
 from runner.language.fields import FieldType, field_types
 from runner.language.fitting import fit
@@ -98,7 +98,7 @@ class _Plan:
     """Whether the reading of the answer needs it as text."""
 
     @classmethod
-    def of(cls, name: str, model: ActionModel) -> _Plan:
+    def of(cls, name: str, model: ActionModel, personal: tuple[str, ...]) -> _Plan:
         asked = Template(model.request, model.key)
         templates: dict[Purpose, Template] = {"do": asked, "undo": asked, "read": asked}
         if model.find is not None:
@@ -108,7 +108,7 @@ class _Plan:
         used = {use.path[:2] for text in _answer_texts(model) if isinstance(text, str) for use in names(text)}
         return cls(
             model=model,
-            action=declared(name, model),
+            action=declared(name, model, personal),
             types=field_types(model.input or {}),
             templates=templates,
             keeps_input=any(path[0] == "input" for path in used),
@@ -129,8 +129,8 @@ def _answer_texts(model: ActionModel) -> Iterator[Json]:
         yield from (model.pages.cursor, model.pages.link, model.pages.last)
 
 
-def declared(name: str, model: ActionModel) -> Action:
-    """What the engine is told about an action of a file."""
+def declared(name: str, model: ActionModel, personal: tuple[str, ...] = ()) -> Action:
+    """What the engine is told about an action of a file. `personal` are names of fields."""
     key, lookup, find, undo = model.key, model.lookup, model.find, model.undo
     return Action(
         name=name,
@@ -151,6 +151,7 @@ def declared(name: str, model: ActionModel) -> Action:
         sample=model.sample,
         retry=_retry(model),
         timeout=_ms(model.timeout, 30_000),
+        personal=personal,
     )
 
 
@@ -179,7 +180,11 @@ class DeclarativeKind:
         self.name = model.connector
         self.title = model.title
         self._model = model
-        self._plans = {name: _Plan.of(name, completed(model, action)) for name, action in model.actions.items()}
+        self.limits = {word: said for word in ("rate", "at_once") if (said := getattr(model, word)) is not None}
+        personal = tuple(model.personal or ())
+        self._plans = {
+            name: _Plan.of(name, completed(model, action), personal) for name, action in model.actions.items()
+        }
         self._actions = {name: plan.action for name, plan in self._plans.items()}
 
     def settings(self) -> Mapping[str, Json]:
@@ -203,7 +208,11 @@ class DeclarativeKind:
         resolve = resolver(tools, settings)
         for wrong in check_fields({setting: known[setting] for setting in plain}, plain):
             raise SettingsError(f"{name}: {wrong}")
-        place, client = read_place(name, settings, self._model.origin or "", tools=tools)
+        origin, sandbox = self._model.origin or "", self._model.sandbox
+        if sandbox is not None and settings.get("sandbox"):
+            origin = sandbox.origin
+            settings = {**given(sandbox, "token_url", "authorize_url"), **settings}
+        place, client = read_place(name, settings, origin, tools=tools)
         return _Connection(
             name=name,
             actions=self._actions,

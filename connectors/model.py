@@ -10,7 +10,17 @@ from pydantic import ConfigDict, Field
 
 from connectors.answers import Word
 from runner.contract import Json
-from runner.language.clauses import Model, Name, PlainDuration, RetryModel, Sentence, Values, optional, required
+from runner.language.clauses import (
+    Model,
+    Name,
+    PlainDuration,
+    RateText,
+    RetryModel,
+    Sentence,
+    Values,
+    optional,
+    required,
+)
 
 if TYPE_CHECKING:
     from typing import Optional as Maybe
@@ -194,6 +204,19 @@ class ActionModel(Model):
     retry: Maybe[RetryModel] = optional("How often and how fast it is tried.")
 
 
+class SandboxModel(Model):
+    """The service's own place for trying things out, for connections that say `sandbox: true`."""
+
+    spoken: ClassVar[str] = "sandbox"
+    model_config = ConfigDict(title="Sandbox")
+
+    origin: Text = required("Where it is.", "https://sandbox.example.com")
+    token_url: Maybe[Text] = optional("Where its tokens come from.", "https://login.sandbox.example.com/token")
+    authorize_url: Maybe[Text] = optional(
+        "Where a person agrees for it.", "https://login.sandbox.example.com/authorize"
+    )
+
+
 class ConnectorModel(Model):
     """A connector file: one service, how it is reached, and its actions."""
 
@@ -214,6 +237,12 @@ class ConnectorModel(Model):
     )
     failures: Maybe[list[FailureModel]] = optional(
         "Answers that are no success, for every action after its own lines. In reach: connection key response."
+    )
+    sandbox: Maybe[SandboxModel] = optional("Where `sandbox: true` leads.", {"origin": "https://sandbox.example.com"})
+    rate: Maybe[RateText] = optional("How fast calls may be, unless the connection says so.", "100 per 10 s")
+    at_once: Maybe[int] = optional("How many calls may be open, unless the connection says so.", 4, ge=1)
+    personal: Maybe[list[Name]] = optional(
+        "Fields of inputs and outputs, at any depth, that are personal data.", ["email", "phone"]
     )
     actions: dict[Name, ActionModel] = required("The actions by name.", min_length=1)
 

@@ -107,6 +107,8 @@ class Action:
     """Further input fields are welcome (the generic http and records actions)."""
     open_output: bool = False
     """The output's fields are not known beforehand, so any name below `steps.<id>` passes the check."""
+    personal: tuple[str, ...] = ()
+    """Fields of input and output, at any depth, that are personal data wherever they stand."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -26,6 +26,7 @@ from pydantic_core import CoreSchema
 from runner.language.flow import PLAIN_UNITS, Duration, Unit
 
 _DURATION = re.compile(r"^([0-9]{1,9}) ?(ms|s|sec|second|min|minute|h|hour|day|week|business day|business hour)s?$")
+_RATE = re.compile(r"^([1-9]\d{0,5}) per (?:([1-9]\d{0,3}) )?(s|min|hour|day)$")
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?")
 _UNITS: dict[str, Unit] = {
     **{unit: unit for unit in PLAIN_UNITS},
@@ -55,6 +56,19 @@ def _checked_duration(text: str) -> str:
 def _checked_plain(text: str) -> str:
     if duration(text).unit in ("business_day", "business_hour"):
         raise ValueError(f'"{text}" needs a calendar; here a duration is in s, min, hours, days or weeks')
+    return text
+
+
+def rate(text: str) -> tuple[int, int]:
+    """`100 per 10 s` as (how many, in how many ms). Raises ValueError with a sentence."""
+    match = _RATE.match(text)
+    if match is None:
+        raise ValueError(f'"{text}" is not a rate; it is written 100 per 10 s, or 5 per min')
+    return int(match[1]), duration(f"{match[2] or 1} {match[3]}").ms
+
+
+def _checked_rate(text: str) -> str:
+    rate(text)
     return text
 
 
@@ -139,6 +153,7 @@ _KINDS = {str: "text", dict: "map", list: "list", bool: "switch"}
 
 DurationText = Annotated[str, AfterValidator(_checked_duration)]
 PlainDuration = Annotated[str, AfterValidator(_checked_plain)]
+RateText = Annotated[str, AfterValidator(_checked_rate)]
 Sentence = Annotated[str, Field(min_length=1)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
 Who = Annotated[str, Field(pattern=r"^(person|team):[A-Za-z0-9_]+$")]

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from runner.contract import Action, ConnectorKind, Json, Vault, missing
 from runner.errors import NotFound, NotPossible, Problem, SecretMissing, SettingsError
-from runner.language.clauses import duration
+from runner.language.clauses import rate as read_rate
 from runner.language.fields import WORDS, fits, kind_of_field
 from runner.language.nearest import did_you_mean
 from runner.language.source import Path, Place, Source, as_quoted, problem_at, read
@@ -26,7 +26,6 @@ EVERYWHERE: Mapping[str, Json] = {"connector": "text", "rate": "text or empty", 
 
 _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_]*$")
 _SECRET_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
-_RATE = re.compile(r"^([1-9]\d{0,5}) per (?:([1-9]\d{0,3}) )?(s|min|hour|day)$")
 _SECRET_KEY = re.compile(r"^(api_?key|private_key)$|(^|_)(password|token|secret)$")
 
 
@@ -226,14 +225,14 @@ def _connection(name: str, source: Source, kinds: Kinds) -> tuple[Connection | N
         found.kind.connect(name, settings, _NothingLent())
     except SettingsError as error:
         return refused("FL006", *_refusal(str(error)), _setting_named(name, str(error), line))
-    rate = _RATE.match(str(line.get("rate", "")))
+    limits = {**getattr(found.kind, "limits", {}), **line}  # a connector may know what its service bears
     return Connection(
         name=name,
         connector=connector,
         found=found,
         settings=settings,
-        rate=(int(rate[1]), duration(f"{rate[2] or 1} {rate[3]}").ms) if rate else None,
-        at_once=line.get("at_once"),
+        rate=read_rate(str(limits["rate"])) if "rate" in limits else None,
+        at_once=limits.get("at_once"),
         actions=actions,
     ), []
 
@@ -309,8 +308,11 @@ def _value_problems(path: Path, value: Json, field_type: Json, source: Source) -
     if value is None:
         yield source.problem("FL006", path, f'nothing is written after "{key}"', on="key")
     elif key == "rate":
-        if not _RATE.match(str(value)):
-            yield source.problem("FL006", path, f'"{value}" is not a rate', "it is written 100 per 10 s, or 5 per min")
+        try:
+            read_rate(str(value))
+        except ValueError as error:
+            what, _, hint = str(error).partition("; ")
+            yield source.problem("FL006", path, what, hint)
     elif key == "at_once" and isinstance(value, int) and value < 1:
         yield source.problem("FL006", path, f"{value} calls at once are none at all", "hold the connection for that")
     elif is_plain and (_SECRET_KEY.search(key) or field_type in ("secret", "secret or empty")):

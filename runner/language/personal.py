@@ -5,7 +5,7 @@ A place is a list of keys; `*` stands for every item of a list.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from runner.contract import Action, Json, canonical
 from runner.language.fields import FieldType, shape_of
@@ -17,26 +17,25 @@ TEXT = "personal"
 
 def marks(flows: Iterable[Flow], actions: Mapping[str, Action]) -> str:
     """`{"flows": {id: places}, "actions": {name: {"input": places, "output": places}}}`; empty: nothing is marked."""
-    in_flows = {flow.id: places for flow in flows if (places := _marked(flow.inputs))}
-    in_actions = {
-        name: sides
-        for name, action in actions.items()
-        if (sides := {side: places for side in ("input", "output") if (places := _marked(getattr(action, side)))})
-    }
+    in_flows = {flow.id: places for flow in flows if (places := _marked(flow.inputs, ()))}
+    in_actions = {name: sides for name, action in actions.items() if (sides := _sides(action))}
     return canonical({"flows": in_flows, "actions": in_actions}).decode() if in_flows or in_actions else ""
 
 
-def _marked(fields: Mapping[str, Json]) -> list[list[str]]:
-    return [place for name, written in fields.items() for place in _below((name,), shape_of(written))]
+def _sides(action: Action) -> dict[str, list[list[str]]]:
+    found = {side: _marked(getattr(action, side), action.personal) for side in ("input", "output")}
+    return {side: places for side, places in found.items() if places}
 
 
-def _below(place: tuple[str, ...], shape: FieldType | None) -> Iterator[list[str]]:
-    if shape is None:
-        return
-    if shape.personal:
+def _marked(fields: Mapping[str, Json], names: Collection[str]) -> list[list[str]]:
+    return [place for name, written in fields.items() for place in _below((name,), shape_of(written), names)]
+
+
+def _below(place: tuple[str, ...], shape: FieldType | None, names: Collection[str]) -> Iterator[list[str]]:
+    if place[-1] in names or (shape is not None and shape.personal):
         yield list(place)
-        return
-    if shape.items is not None:
-        yield from _below((*place, "*"), shape.items)
-    for name, inner in (shape.fields or {}).items():
-        yield from _below((*place, name), inner)
+    elif shape is not None:
+        if shape.items is not None:
+            yield from _below((*place, "*"), shape.items, names)
+        for name, inner in (shape.fields or {}).items():
+            yield from _below((*place, name), inner, names)
