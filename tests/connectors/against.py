@@ -55,6 +55,10 @@ class Document:
         choices = [self.fields(part) for word in ("oneOf", "anyOf") for part in schema.get(word) or []]
         for part in (*parts, *choices):
             found |= part[0]
+        for target in (schema.get("discriminator") or {}).get("mapping", {}).values():
+            kind = self.whole({"$ref": target})
+            for part in (kind, *(kind.get("allOf") or ())):
+                found |= part.get("properties") or {}
         if parts or choices:
             is_open = bool(schema.get("additionalProperties")) or any(part[2] and not part[0] for part in choices)
         return found, needed, is_open
