@@ -26,7 +26,7 @@ import aiosmtplib
 from connectors.client import trusting
 from connectors.guard import AddressRefused
 from connectors.letter import address, build, freeze
-from connectors.mailhost import HOST_SETTINGS, MailHost, PublicServer, read_login, read_server
+from connectors.servers import HOST_SETTINGS, PublicServer, Server, read_login, read_server
 from connectors.service import resolver
 from connectors.stored import content_of
 from runner.clock import HOUR, MINUTE, MachineClock
@@ -108,7 +108,7 @@ class _Mail:
     """One connection of the kind `email`. `login` is user and password as the settings name them, or empty."""
 
     name: str
-    server: MailHost
+    server: Server
     sender: tuple[str, str]
     reply_to: str
     login: tuple[Json, ...]
@@ -174,7 +174,7 @@ class _Mail:
 class _Talk:
     """One conversation with a server. `began` turns true when the first byte of the message may leave."""
 
-    def __init__(self, server: MailHost) -> None:
+    def __init__(self, server: Server) -> None:
         self.began = False
         self._server = server
         self._smtp: aiosmtplib.SMTP | None = None

@@ -21,7 +21,7 @@ from imapclient import IMAPClient  # type: ignore[import-untyped]
 
 from connectors.client import trusting
 from connectors.guard import AddressRefused
-from connectors.mailhost import HOST_SETTINGS, MailHost, read_login, read_server
+from connectors.servers import HOST_SETTINGS, Server, read_login, read_server
 from connectors.service import check_settings, no_such_action, resolver
 from runner.contract import Action, Connector, Json, Outcome, Purpose, Request, Tools
 from runner.errors import NotPossible, SettingsError
@@ -74,7 +74,7 @@ class _Mailbox:
     """One connection of the kind `imap`. `from_programs`: mails that programs wrote count too."""
 
     name: str
-    server: MailHost
+    server: Server
     login: tuple[Json, ...]
     folder: str
     mark_seen: bool
@@ -208,7 +208,7 @@ class OpenMailbox:
         except (imaplib.IMAP4.error, OSError, ValueError, EOFError) as error:
             raise ConnectionError(f"{self._name}: {self._fault(error)}") from None
 
-    async def begin(self, server: MailHost, user: str, password: str, folder: str, *, is_readonly: bool) -> None:
+    async def begin(self, server: Server, user: str, password: str, folder: str, *, is_readonly: bool) -> None:
         """Encrypts, logs in and selects the folder."""
         await self._call(self._log_in, server, user, password)
         told = await self._call(self._client.select_folder, folder, is_readonly)
@@ -217,7 +217,7 @@ class OpenMailbox:
             last = max(await self._call(self._client.search, "ALL"), default=0)
         self.next_uid = int(told.get(b"UIDNEXT", last + 1))
 
-    def _log_in(self, server: MailHost, user: str, password: str) -> None:
+    def _log_in(self, server: Server, user: str, password: str) -> None:
         if server.security == "tls":
             self._sock = trusting(server.ca).wrap_socket(self._sock, server_hostname=server.host)
         client = self._client = _Client(self._sock, server.host)

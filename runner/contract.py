@@ -24,6 +24,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 Effect = Literal["read", "keyed", "lookup", "once"]
@@ -203,6 +204,9 @@ class Tools(Protocol):
 
     def file(self, sha256: str) -> bytes:
         """The bytes of a stored file. Raises `NotFound`."""
+
+    def place(self, path: str) -> Path:
+        """Where a path of connections.yaml leads: one that is not absolute begins at the project's folder."""
 
     @property
     def vault(self) -> Vault:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from runner.contract import Connector, Json
 from runner.engine.limits import Bound
@@ -121,6 +122,10 @@ class ProjectOutside:
     def file(self, sha256: str) -> bytes:
         """The bytes of a stored file."""
         return self._past.artifacts.get(sha256)
+
+    def place(self, path: str) -> Path:
+        """A path of connections.yaml, from the project's folder on."""
+        return Path(self._project.folder) / path
 
     async def close(self) -> None:
         """Closes every connection."""

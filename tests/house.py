@@ -72,6 +72,8 @@ HOMES = {
     "markupsafe": ("runner.web", "runner.language", "runner.people"),
     "pydantic": ("runner.language", "runner.settings", "connectors", "runner.triggers", "runner.web"),
     "pydantic_core": ("runner.language", "runner.settings", "connectors"),
+    "psycopg": ("connectors.sql",),
+    "pymysql": ("connectors.sql",),
     "rich": ("runner.cli",),
     "ruamel": ("runner.language.source", "runner.language.foreign"),
     "sqlalchemy": ("runner.store", "connectors.sql"),

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
+from pathlib import Path as FilePath
 from typing import Any, Protocol
 
 from runner.contract import Action, ConnectorKind, Json, Vault, missing
@@ -252,6 +253,9 @@ class _NothingLent:
     @property
     def vault(self) -> Vault:
         raise NotPossible("no token is read by a check")
+
+    def place(self, path: str) -> FilePath:
+        return FilePath(path)
 
 
 def _refusal(sentence: str) -> tuple[str, str]:

@@ -62,6 +62,9 @@ class Hands:
     def file(self, sha256: str) -> bytes:
         raise AssertionError(sha256)
 
+    def place(self, path: str) -> Path:
+        raise AssertionError(path)
+
 
 def connect(server: HttpServer, folder: Path, grant: tuple[str, str] = CLIENT, **more: Any) -> Any:
     kind, problems = kind_from_text(CRM % grant, "crm.yaml")

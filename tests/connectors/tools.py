@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -40,6 +41,9 @@ class Lent:
         if sha256 not in self._files:
             raise NotFound(f"there is no file {sha256[:8]}")
         return self._files[sha256]
+
+    def place(self, path: str) -> Path:
+        return Path(path)
 
 
 def forms(value: str) -> list[str]:

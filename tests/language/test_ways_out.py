@@ -214,7 +214,7 @@ MAIL_LINE = "mail: { connector: email, host: smtp.example.com, from: ops@example
         (
             f"{MAIL_LINE}, security: none }}",
             (
-                "1:84 FL006 mail: security: none sends mail and password in clear text"
+                "1:84 FL006 mail: security: none sends everything in clear text, passwords too"
                 " | for a server on this machine or network add allow_insecure: true"
             ),
         ),

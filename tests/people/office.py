@@ -44,6 +44,9 @@ class Lines:
     def file(self, sha256: str) -> bytes:
         raise AssertionError
 
+    def place(self, path: str) -> Path:
+        raise AssertionError
+
 
 def make_office(folder: Path, port: int, flows: dict[str, str] | None = None, people: str = PEOPLE) -> Project:
     """The project's folder; mails go to that port of this machine."""

@@ -335,7 +335,7 @@ async def test_it_is_encrypted_or_nothing_is_said(tmp_path: Path, server: Doveco
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"security": "none"}, "orders: security: none sends mail and password in clear text"),
+        ({"security": "none"}, "orders: security: none sends everything in clear text, passwords too"),
         ({"folder": ""}, "orders: folder must be the name of a mailbox, like INBOX"),
         ({"password": "pw"}, "orders: password holds the value itself"),
         ({"mark_read": True}, 'orders: a connection to imap has no "mark_read"; did you mean "mark_seen"?'),

