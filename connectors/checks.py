@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from connectors.auth import faults as auth_faults
 from connectors.auth import is_header_name, named_values
-from connectors.model import METHODS, ActionModel, ConnectorModel, RequestModel
+from connectors.model import METHODS, ActionModel, ConnectorModel, RequestModel, RowsModel
 from connectors.paging import PAGING, ways
 from connectors.rendering import lone_name
 from connectors.service import HTTP_SETTINGS, is_secret
@@ -31,7 +31,10 @@ CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie", "host
 _CLOCK = re.compile(r"\b(now|today)\s*\(")
 _BODIES = ("json_", "form", "multipart")
 _PARTS = frozenset({"query", "json", "form", "multipart", "headers"})
-_PAGE_EXPRESSIONS = frozenset({"cursor", "link", "last", "seen_by"})
+_EXPRESSIONS = frozenset(
+    [("pages", word) for word in ("cursor", "link", "last", "seen_by")]
+    + [("rows", word) for word in ("answer", "match", "status")]
+)
 _FIELD = re.compile(r'"(\w+)":')
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
@@ -184,7 +187,8 @@ def _lookup_is_whole(at: Subject) -> Iterator[Problem]:
         if action.lookup is None:
             yield at.on_key("FL005", (), f"{at.name} is of class lookup and has no lookup")
         is_carried = key is not None and any((key.header, key.field, key.query))
-        if not is_carried and not _uses_key(action.request):
+        carriers = [action.request] if action.rows is None else [action.rows]
+        if not is_carried and not any(map(_uses_key, carriers)):
             what = f"{at.name} does not send our key, so nobody can be asked by it"
             yield at.on_key("FL006", ("request",), what, "put ${{ key }} into the request")
     if action.lookup is not None and not _uses_key(action.lookup.request):
@@ -252,6 +256,27 @@ def _pages_are_whole(at: Subject) -> Iterator[Problem]:
         yield at.on_value("FL006", ("pages", "field"), "the request has no body with fields")
 
 
+@rule
+def _rows_are_whole(at: Subject) -> Iterator[Problem]:
+    action, rows, key = at.action, at.action.rows, at.action.key
+    if rows is None:
+        return
+    if action.reads:
+        yield at.on_key("FL006", ("rows",), "a reading action has no rows")
+    bodies = [word for word in _BODIES if getattr(action.request, word) is not None]
+    if bodies or action.request.get is not None:
+        yield at.on_key("FL006", ("rows",), "the rows are the body; it stands under rows: of, and not in request")
+    for word in ("header", "query"):
+        if key is not None and getattr(key, word) is not None:
+            what = "several rows share the request, so a key goes into its row"
+            yield at.on_value("FL006", ("key", word), what, "key: { field: … }")
+    if action.writes == "keyed" and rows.match is not None and (key is None or key.field is None):
+        yield at.on_key("FL006", ("rows", "match"), "no row carries our key, by which answers are matched")
+    if rows.status is None and action.success is None:
+        what = "nothing says which rows were done"
+        yield at.on_key("FL005", ("rows",), what, "status: ${{ row.status }}, or success of the action")
+
+
 # --- requests ------------------------------------------------------------------------------------------------------
 
 
@@ -294,7 +319,7 @@ def _has_fields(request: RequestModel) -> bool:
     return request.form is not None or request.multipart is not None or isinstance(request.json_, dict)
 
 
-def _uses_key(request: RequestModel) -> bool:
+def _uses_key(request: RequestModel | RowsModel) -> bool:
     data = request.model_dump(by_alias=True, exclude_none=True)
     return any(use.path[0] == "key" for _, text in _texts(data, ()) for use in names(text))
 
@@ -349,9 +374,7 @@ def _expressions_are_in_the_language(at: Subject) -> Iterator[Problem]:
         yield from _name_problems(at, path, text)
         is_one_marker = len(pieces(text.strip())) == len(markers(text)) == 1
         is_word = path == ("pages", "link") and text == "header"
-        is_asked = path[-1] in ("success", "when", "count", "replayed") or (
-            path[0] == "pages" and path[1] in _PAGE_EXPRESSIONS
-        )
+        is_asked = path[-1] in ("success", "when", "count", "replayed") or path[:2] in _EXPRESSIONS
         if is_asked and not is_one_marker and not is_word:
             what = f'"{path[-1]}" must be one expression'
             yield at.on_value("FL103", path, what, f"{path[-1]}: ${{{{ {text.strip()[:60]} }}}}")
@@ -371,9 +394,7 @@ def _name_problems(at: Subject, path: Path, text: str) -> Iterator[Problem]:
     stands alone in a request is left out."""
     reach = _reach(at, path)
     optionals = {name for name, kind in (at.action.input or {}).items() if optional(kind)}
-    may_be_empty = (
-        path[-1] == "say" or path[0] == "find" or (not _PARTS.isdisjoint(path) and lone_name(text) is not None)
-    )
+    may_be_empty = path[-1] == "say" or path[0] == "find" or (_is_part(path) and lone_name(text) is not None)
     for use in names(text):
         root, rest = use.path[0], use.path[1:2]
         known = reach.get(root)
@@ -389,6 +410,11 @@ def _name_problems(at: Subject, path: Path, text: str) -> Iterator[Problem]:
             yield at.on_part("FL102", path, use.offset, use.length, what, hint)
 
 
+def _is_part(path: Path) -> bool:
+    """Whether an empty value is left out there."""
+    return not _PARTS.isdisjoint(path) or path[:2] == ("rows", "of")
+
+
 def _reach(at: Subject, path: Path) -> dict[str, tuple[str, ...] | None]:
     """The names in reach at this place, with what each has; None where that is not known."""
     fields: tuple[str, ...] = tuple(at.action.input or {})
@@ -398,8 +424,10 @@ def _reach(at: Subject, path: Path) -> dict[str, tuple[str, ...] | None]:
         return {"input": fields, "output": tuple(at.action.output or {})}
     if path == ("pages", "seen_by"):
         return {"item": None}
+    if path[0] == "rows" and path[1] != "of":
+        return {"response": RESPONSE, **({"row": None} if path[1] != "answer" else {})}
     connection = tuple(name for name, kind in known_settings(at.connector).items() if not is_secret(kind))
     reach: dict[str, tuple[str, ...] | None] = {"input": fields, "connection": connection, "key": None}
-    if "request" not in path:
+    if "request" not in path and path[0] != "rows":
         reach["response"] = RESPONSE
     return reach

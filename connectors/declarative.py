@@ -14,6 +14,7 @@ from pathlib import PurePath
 from types import SimpleNamespace
 
 from connectors.auth import checked_header, named_values
+from connectors.batching import Rows
 from connectors.checks import check_connector, known_settings
 from connectors.model import ActionModel, ConnectorModel, completed, schema
 from connectors.openapi.writing import import_document
@@ -99,7 +100,7 @@ class _Plan:
 
     @classmethod
     def of(cls, name: str, model: ActionModel, personal: tuple[str, ...]) -> _Plan:
-        asked = Template(model.request, model.key)
+        asked = Template(model.request, model.key, model.rows.of if model.rows is not None else None)
         templates: dict[Purpose, Template] = {"do": asked, "undo": asked, "read": asked}
         if model.find is not None:
             templates["find"] = Template(model.find.request)
@@ -127,6 +128,8 @@ def _answer_texts(model: ActionModel) -> Iterator[Json]:
             yield from (block.count, block.external_id, *(block.output or {}).values())
     if model.pages is not None:
         yield from (model.pages.cursor, model.pages.link, model.pages.last)
+    if model.rows is not None:
+        yield from (model.rows.answer, model.rows.match, model.rows.status)
 
 
 def declared(name: str, model: ActionModel, personal: tuple[str, ...] = ()) -> Action:
@@ -233,6 +236,13 @@ class _Connection(Service):
 
     plans: Mapping[str, _Plan] = field(default_factory=dict)
     plain: Mapping[str, Json] = field(default_factory=dict)
+    rows: dict[str, Rows] = field(default_factory=dict)
+
+    async def close(self) -> None:
+        """Waits for what is on its way, and closes every connection."""
+        for rows in self.rows.values():
+            await rows.close()
+        await super().close()
 
     def prepare(self, action: str, input: Mapping[str, Json], *, key: str, purpose: Purpose) -> Request:
         plan = self._plan(action)
@@ -263,9 +273,10 @@ class _Connection(Service):
         key = formed(key, carrier)
         asks = purpose not in ("do", "undo") or bool(model.reads)
         given = {**dict.fromkeys(plan.action.input), **request.body.get("input", {})}
+        scope = {"input": given, "connection": self.plain, "key": key}
         ask = partial(
             self.exchange,
-            scope={"input": given, "connection": self.plain, "key": key},
+            scope=scope,
             extra={carrier.header.lower(): key} if carrier is not None and carrier.header and not asks else {},
             reads=asks,
             once=not asks and model.writes == "once",
@@ -273,7 +284,11 @@ class _Connection(Service):
         )
         if model.pages is not None:
             return await read_pages(model, model.pages, request.body, ask=ask, url=self.url, limit=limit)
-        seen = await ask(request.body, limit=limit)
+        if model.rows is not None and "row" in request.body:
+            rows = self.rows.setdefault(action, Rows(model.rows, ask))
+            seen = await rows.answer(request.body, key=key, limit=limit, scope=scope)
+        else:
+            seen = await ask(request.body, limit=limit)
         if isinstance(seen, Outcome):
             return seen
         block = model.find if purpose == "find" else model.lookup if purpose in ("lookup", "undo_lookup") else None

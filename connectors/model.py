@@ -170,6 +170,24 @@ class PagesModel(Model):
     most: Maybe[int] = optional("So many items at most, 10000 if not said.", 500, ge=1, le=100_000)
 
 
+class RowsModel(Model):
+    """Calls that share one request: each is one row of its body, and has its own answer. What `success`, `failures`,
+    `result` and `external_id` call response is the answer of their row."""
+
+    spoken: ClassVar[str] = "rows"
+    model_config = ConfigDict(title="Rows")
+
+    of: Values = required(f"One row. {_ASKED}", {"email": "${{ input.email }}"})
+    into: Maybe[Text] = optional("The field of the body that is the list; left out: the body is the list.", "inputs")
+    most: Maybe[int] = optional("So many rows at most, 100 if not said.", 50, ge=1, le=10_000)
+    answer: Text = required("The answers of the rows. In reach: response.", "${{ response.json.results }}")
+    match: Maybe[Text] = optional(
+        "The key of the row an answer is for; left out: they stand in the order of the rows. In reach: row response.",
+        "${{ row.reference }}",
+    )
+    status: Maybe[Text] = optional("The status of a row, as of an answer. In reach: row response.", "${{ row.status }}")
+
+
 class ActionModel(Model):
     """One action: what it does to the world, its request, and what the answers mean."""
 
@@ -184,6 +202,7 @@ class ActionModel(Model):
     key: Maybe[KeyModel] = optional("Where our key goes.")
     input: Maybe[Fields] = optional("Field name to type.", {"email": "email", "note": "text or empty"})
     request: RequestModel = required("What is sent.")
+    rows: Maybe[RowsModel] = optional("How calls share one request.")
     pages: Maybe[PagesModel] = optional("How its list goes on.")
     success: Maybe[Text] = optional(f"A yes or no about a 2xx answer. {_ANSWERED}", "${{ response.status == 201 }}")
     output: Maybe[Fields] = optional("Field name to type.", {"id": "text"})

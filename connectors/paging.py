@@ -18,7 +18,7 @@ from connectors.answers import Seen, Unreadable
 from connectors.client import MAX_BODY, Answer
 from connectors.model import ActionModel, PagesModel
 from connectors.reading import outcome_of
-from connectors.rendering import answered, holds, json_body, query_of
+from connectors.rendering import answered, holds, json_body, query_of, set_field
 from runner.clock import MachineClock
 from runner.contract import Json, Outcome, canonical
 from runner.errors import EvaluationError, RequestError
@@ -213,18 +213,10 @@ class _Walk:
             return {**self.body, "url": f"{where}?{_with_field(query, self._model.query, leads)}"}
         name = str(self._model.field)
         if self.body["headers"].get("content-type") == "application/json":
-            return {**self.body, "body": json_body(_put(json.loads(content), name, leads))}
+            return {**self.body, "body": json_body(set_field(json.loads(content), name, leads))}
         return {**self.body, "body": _with_field(content, name, leads)}
 
 
 def _with_field(fields: str, name: str, value: Json) -> str:
     kept = [field for field in parse_qsl(fields, keep_blank_values=True) if field[0] != name]
     return "&".join(query_of({key: said}) for key, said in [*kept, (name, value)])
-
-
-def _put(content: Json, name: str, value: Json) -> dict[str, Json]:
-    """The map with one field set; a dot in the name goes one level down."""
-    head, _, rest = name.partition(".")
-    inside = dict(content) if isinstance(content, Mapping) else {}
-    inside[head] = _put(inside.get(head), rest, value) if rest else value
-    return inside

@@ -29,6 +29,7 @@ Scope = Mapping[str, Json]
 Fill = Callable[[Scope], Json]
 
 MULTIPART: Final = "multipart/form-data"
+ROW: Final = "row"
 
 _LONE_NAME = re.compile(r"^\s*\$\{\{\s*(input|connection)\.([A-Za-z]\w*)\s*\}\}\s*$")
 _LEFT_OUT: Final = object()
@@ -105,9 +106,9 @@ def _lone(value: str, root: str, name: str) -> Fill:
 
 class Template:
     """One request of a connector file, read once; `render` fills it in. `key` says where our key goes, if not into a
-    header."""
+    header; `row` is what of a body is this call's own, where calls share a request."""
 
-    def __init__(self, model: RequestModel, key: KeyModel | None = None) -> None:
+    def __init__(self, model: RequestModel, key: KeyModel | None = None, row: Json = None) -> None:
         method = next(name for name in METHODS if getattr(model, name) is not None)
         self._method = method.upper()
         self._path = [
@@ -119,7 +120,9 @@ class Template:
         self._key = key or KeyModel()
         self._kind = ""
         self._body: Fill = lambda scope: {}
-        if model.form is not None:
+        if row is not None:
+            self._kind, self._body = ROW, filling(row)
+        elif model.form is not None:
             self._kind, self._body = "application/x-www-form-urlencoded", filling(model.form)
         elif model.multipart is not None:
             self._kind, self._body = MULTIPART, filling(model.multipart)
@@ -140,6 +143,10 @@ class Template:
         where = "".join([part if isinstance(part, str) else _path_part(*part, scope) for part in self._path])
         added, content = query_of(query), ""
         full = url(f"{where}{'&' if '?' in where else '?'}{added}" if added else where)
+        if self._kind == ROW:
+            json_body(body)
+            headers["content-type"] = "application/json"
+            return {"method": self._method, "url": full, "headers": headers, "body": "", "row": body}
         if self._kind == MULTIPART:
             parts = _parts(body)
             headers["content-type"] = f"{MULTIPART}; boundary={boundary_of(parts)}"
@@ -185,6 +192,14 @@ def _parts(fields: Mapping[str, Json]) -> list[dict[str, Json]]:
                 found.append({"name": name, "text": _field_text(name, item)})
     json_body(found)
     return found
+
+
+def set_field(content: Json, name: str, value: Json) -> dict[str, Json]:
+    """The map with one field set; a dot in the name goes one level down."""
+    head, _, rest = name.partition(".")
+    inside = dict(content) if isinstance(content, Mapping) else {}
+    inside[head] = set_field(inside.get(head), rest, value) if rest else value
+    return inside
 
 
 def query_of(fields: Mapping[str, Json]) -> str:
