@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from connectors import email, http, quarantine, records, webhook
+from connectors import ai, email, http, quarantine, records, webhook
 from connectors.auth import AUTH
 from connectors.declarative import kind_from_text, shipped
 from connectors.sql import kind as sql
@@ -20,7 +20,7 @@ EFFECTS = {
     "lookup": "can be asked",
     "once": "once",
 }
-IN_PYTHON: list[ConnectorKind] = [http.KIND, email.KIND, webhook.KIND, sql.KIND, records.KIND, quarantine.KIND]
+IN_PYTHON: list[ConnectorKind] = [http.KIND, email.KIND, webhook.KIND, sql.KIND, ai.KIND, records.KIND, quarantine.KIND]
 
 
 def kinds() -> list[ConnectorKind]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from connectors import email, http, imap, quarantine, records, webhook
+from connectors import ai, email, http, imap, quarantine, records, webhook
 from connectors.declarative import DECLARATIVE
 from runner.app import Amends
 from runner.contract import Json
@@ -33,7 +33,8 @@ LIMIT = 20
 def kinds() -> Kinds:
     """The connectors of this checkout, without an installation."""
     python = {
-        kind.name: kind for kind in (http.KIND, email.KIND, imap.KIND, webhook.KIND, records.KIND, quarantine.KIND)
+        kind.name: kind
+        for kind in (http.KIND, email.KIND, imap.KIND, webhook.KIND, ai.KIND, records.KIND, quarantine.KIND)
     }
     return Kinds(python=python, declarative=DECLARATIVE)
 
