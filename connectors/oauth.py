@@ -54,6 +54,7 @@ class Tokens:
         self.resolve = resolve
         self._asking: asyncio.Task[str] | None = None
         self._known: Mapping[str, Json] = {}
+        self._unkept: Mapping[str, Json] = {}
 
     async def access(self, limit: int, *, instead_of: str = "") -> str:
         """A token that may be used now. `instead_of` is one that the service does not take any more.
@@ -83,14 +84,26 @@ class Tokens:
         return "" if is_over or token == instead_of else token
 
     async def _renew(self, instead_of: str) -> str:
-        async with self.tools.vault.alone(self.name):
-            kept = self._kept()
-            token = self._usable(kept, instead_of)
-            if not token:
-                kept = await self._ask(self._fields(kept), kept)
-                token = str(kept["access_token"])
-            self._known = kept
-            return token
+        try:
+            async with self.tools.vault.alone(self.name):
+                if self._unkept:
+                    self._keep(self._unkept)
+                kept = self._kept()
+                token = self._usable(kept, instead_of)
+                if not token:
+                    kept = await self._ask(self._fields(kept), kept)
+                    token = str(kept["access_token"])
+                self._known = kept
+                return token
+        except StoreError as error:
+            raise NoToken(str(error), "unavailable") from None
+
+    def _keep(self, new: Mapping[str, Json]) -> None:
+        """Raises StoreError; then it is tried again before anything else is asked for: the service has forgotten what
+        came before."""
+        self._unkept = new
+        self.tools.vault.write(self.name, new)
+        self._unkept = {}
 
     def _kept(self) -> Mapping[str, Json]:
         """What is kept for this very place and client: a connection that leads elsewhere by now begins anew."""
@@ -113,14 +126,15 @@ class Tokens:
         if not refresh and grant == "refresh_token":
             refresh = self.resolve(self.told["refresh_token"])
         if not refresh:
-            raise NoToken(f"nobody has agreed to {self.name} yet; run: amends connections connect {self.name}")
+            what = "the consent that was given is over" if kept else "nobody has agreed yet"
+            raise NoToken(f"{what}; run: amends connections connect {self.name}")
         return {"grant_type": "refresh_token", "refresh_token": refresh}
 
     def _scope(self) -> dict[str, str]:
         return {"scope": str(self.told["scope"])} if self.told.get("scope") else {}
 
     async def _ask(self, fields: Mapping[str, str], kept: Mapping[str, Json]) -> Mapping[str, Json]:
-        """A new token, kept. Raises NoToken, SecretMissing."""
+        """A new token, kept. Raises NoToken, SecretMissing, StoreError."""
         found = await self.client.exchange(self._wire(fields), limit=LONGEST, fresh=True)
         if isinstance(found, Outcome):
             raise NoToken(f"no token: {found.summary}", found.reason)
@@ -134,10 +148,7 @@ class Tokens:
             "access_token": new["access_token"], "until": until, "bound": self._bound,
             "refresh_token": new.get("refresh_token") or kept.get("refresh_token"),
         }  # fmt: skip
-        try:
-            self.tools.vault.write(self.name, keep)
-        except StoreError as error:
-            raise NoToken(str(error), "unavailable") from None
+        self._keep(keep)
         return keep
 
     def _wire(self, fields: Mapping[str, str]) -> Wire:
@@ -188,7 +199,7 @@ class Tokens:
         return str(address)
 
     async def take_consent(self, code: str, *, back: str, verifier: str) -> None:
-        """The tokens for a code, kept. Raises NoToken, SecretMissing."""
+        """The tokens for a code, kept. Raises NoToken, SecretMissing, StoreError."""
         fields = {"grant_type": "authorization_code", "code": code, "redirect_uri": back, "code_verifier": verifier}
         async with self.tools.vault.alone(self.name):
             self._known = await self._ask(fields, {})

@@ -174,7 +174,7 @@ class Service:
         return self.tokens.consent_address(back=back, state=state, verifier=verifier)
 
     async def take_consent(self, code: str, *, back: str, verifier: str) -> None:
-        """The tokens for what the browser came back with, kept. Raises NoToken, SecretMissing."""
+        """The tokens for what the browser came back with, kept. Raises NoToken, SecretMissing, StoreError."""
         if self.tokens is not None:
             await self.tokens.take_consent(code, back=back, verifier=verifier)
 

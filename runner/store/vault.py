@@ -37,12 +37,15 @@ class Vault:
         self._key_secret = key_secret
 
     def read(self, name: str) -> Mapping[str, Json]:
-        """What was kept under this name; empty where there is nothing that today's key opens. Raises SecretMissing."""
+        """What was kept under this name; empty where there is nothing that today's key opens. Raises SecretMissing,
+        StoreUnwritable."""
         try:
             sealed = (self._place / name).read_bytes()
             found = json.loads(self._fernet().decrypt(sealed))
         except (FileNotFoundError, InvalidToken):
             return {}
+        except (OSError, ValueError):
+            raise StoreUnwritable(f"the tokens of {name} under {self._place} cannot be read") from None
         if found["name"] != name:
             return {}
         self._secrets.lend(name, [text for text in found["what"].values() if isinstance(text, str)])
@@ -54,15 +57,18 @@ class Vault:
             self._open_place()
             sealed = self._fernet().encrypt(canonical({"name": name, "what": what}))
             write_synced(self._place / name, sealed)
-        except OSError as error:
-            raise StoreUnwritable(f"the tokens of {name} cannot be written: {error.strerror or error}") from None
+        except (OSError, ValueError):
+            raise StoreUnwritable(f"the tokens of {name} under {self._place} cannot be written") from None
         self._secrets.lend(name, [text for text in what.values() if isinstance(text, str)])
 
     @contextlib.asynccontextmanager
     async def alone(self, name: str) -> AsyncIterator[None]:
-        """Nobody else is inside under this name, in no process."""
-        self._open_place()
-        file = os.open(self._place / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """Nobody else is inside under this name, in no process. Raises StoreUnwritable."""
+        try:
+            self._open_place()
+            file = os.open(self._place / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
+            raise StoreUnwritable(f"nothing can be kept under {self._place}") from None
         try:
             while True:
                 try:

@@ -259,12 +259,52 @@ async def test_tokens_are_for_the_place_they_were_given_for(tmp_path: Path) -> N
         assert (len(first.at("/token")), len(second.at("/token"))) == (1, 2)
 
 
+async def test_a_token_that_could_not_be_kept_is_kept_before_it_is_used_or_renewed(tmp_path: Path) -> None:
+    async with http_server() as server:
+        server.on("/token", *tokens({"access_token": "tok-1-x", "refresh_token": "refresh-1"}))
+        server.on("/me", only("tok-1-x"))
+        crm = connect(server, tmp_path, REFRESH)
+        place = tmp_path / ".amends" / "tokens"
+        (place / "crm").mkdir(parents=True)
+        found = await call(crm)
+        assert (found.result, found.reason) == ("not_sent", "unavailable")
+        assert found.summary == f"crm: the tokens of crm under {place} cannot be read"
+        (place / "crm").rmdir()
+        crm.tools.vault.write("other", {})
+        key = (place / "key").read_bytes()
+
+        async def broken(got: Got, writer: asyncio.StreamWriter) -> None:
+            (place / "key").write_bytes(b"no key")
+            await tokens({"access_token": "tok-1-x", "refresh_token": "refresh-1"})[0](got, writer)
+
+        server.on("/token", broken)
+        found = await call(crm)
+        assert found.summary == f"crm: the tokens of crm under {place} cannot be written"
+        assert server.at("/me") == []
+        (place / "key").write_bytes(key)
+        assert (await call(crm)).result == "applied"
+        assert Hands(tmp_path).vault.read("crm")["refresh_token"] == "refresh-1"
+        assert len(server.at("/token")) == 1
+        await crm.close()
+
+
+async def test_a_consent_that_is_over_is_said(tmp_path: Path) -> None:
+    async with http_server() as server:
+        server.on("/token", *tokens({"access_token": "tok-1-x"}))
+        server.on("/me", only("tok-2-x"))
+        crm = connect(server, tmp_path, ("authorization_code", ", authorize_url: /authorize"))
+        await crm.take_consent("code-1", back="http://127.0.0.1/", verifier="v" * 43)
+        found = await call(crm)
+        assert found.summary == "crm: the consent that was given is over; run: amends connections connect crm"
+        await crm.close()
+
+
 async def test_nobody_has_agreed_yet(tmp_path: Path) -> None:
     async with http_server() as server:
         crm = connect(server, tmp_path, ("authorization_code", ", authorize_url: /authorize"))
         found = await call(crm)
         assert (found.result, found.reason) == ("not_sent", "forbidden")
-        assert found.summary == "crm: nobody has agreed to crm yet; run: amends connections connect crm"
+        assert found.summary == "crm: nobody has agreed yet; run: amends connections connect crm"
         assert server.got == []
         await crm.close()
         with pytest.raises(NotPossible, match="crm needs nobody's consent: it uses client_credentials"):
