@@ -213,6 +213,14 @@ class Tools(Protocol):
         """Where a connector keeps what a service gives it: tokens."""
 
 
+@runtime_checkable
+class Watching(Protocol):
+    """Tools that are told of each exchange besides."""
+
+    def exchanged(self, sent: Mapping[str, Json], answer: Mapping[str, Json]) -> None:
+        """What went out (`method url headers body`, no credentials) and came back (`status headers text`), redacted."""
+
+
 class Vault(Protocol):
     """Keeps small maps of texts and numbers by name, encrypted, for every process of the project."""
 

@@ -33,7 +33,7 @@ NOUNS: dict[str, str] = {
     "schedule": "what fires by itself, and when next",
     "forms": "the forms, and what was sent with them: list, export",
     "connections": "list the connections and their limits, hold and release one",
-    "connectors": "list and show connectors; write one, or out of an OpenAPI document",
+    "connectors": "list, show and try connectors; write one, or out of an OpenAPI document",
     "secrets": "which secrets are needed, and which are missing",
     "log": "verify the action log, export a run's evidence",
     "db": "back the database up, remove old runs, go on after it was put back",

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from runner.cli import authoring, page, place, watching
+from runner.cli import authoring, page, place, proving, trying, watching
 from runner.contract import Action, Json, optional
 from runner.errors import NotFound
 from runner.language.connections import Found
@@ -71,6 +71,12 @@ COMMANDS.command("import", help="Write a connector out of an OpenAPI 3 document,
     authoring.import_
 )
 COMMANDS.command(help="Begin a connector: a file with comments, to be changed into one's own.")(authoring.new)
+COMMANDS.command("try", help="Call one action for real, and show all that is said to and fro. A write asks first.")(
+    trying.try_
+)
+COMMANDS.command("test", help="Hold what a connector says of its actions against the service, at a sandbox.")(
+    proving.prove
+)
 
 
 def find(project: Project, name: str) -> Found:

@@ -22,7 +22,12 @@ from runner.language.source import Path, Place, Source, as_quoted, problem_at, r
 
 GROUP = "amends.connectors"
 BUILT_IN = ("http", "records", "quarantine")
-EVERYWHERE: Mapping[str, Json] = {"connector": "text", "rate": "text or empty", "at_once": "integer or empty"}
+EVERYWHERE: Mapping[str, Json] = {
+    "connector": "text",
+    "rate": "text or empty",
+    "at_once": "integer or empty",
+    "sandbox": "yes_no or empty",
+}
 """Settings that every line may carry."""
 
 _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_]*$")
@@ -140,7 +145,8 @@ def installed(own: Mapping[str, tuple[str, str]] | None = None) -> Kinds:
 class Connection:
     """One line of connections.yaml. `settings` is what the connector gets; `{"secret": NAME}` stays a reference.
 
-    `rate` is (how many, in how many ms) or None; `at_once` bounds open calls.
+    `rate` is (how many, in how many ms) or None; `at_once` bounds open calls. `is_sandbox`: what is done there is for
+    trying things out.
     """
 
     name: str
@@ -149,6 +155,7 @@ class Connection:
     settings: Mapping[str, Json] = field(default_factory=dict)
     rate: tuple[int, int] | None = None
     at_once: int | None = None
+    is_sandbox: bool = False
 
     actions: Mapping[str, Action] = field(default_factory=dict)
     """The connector's actions by name, as they are with these settings."""
@@ -234,6 +241,7 @@ def _connection(name: str, source: Source, kinds: Kinds) -> tuple[Connection | N
         settings=settings,
         rate=read_rate(str(limits["rate"])) if "rate" in limits else None,
         at_once=limits.get("at_once"),
+        is_sandbox=line.get("sandbox") is True,
         actions=actions,
     ), []
 
