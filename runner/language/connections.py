@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from pathlib import Path as FilePath
 from typing import Any, Protocol
 
-from runner.contract import Action, ConnectorKind, Json, Vault, missing
+from runner.contract import Action, ConnectorKind, Json, Vault, missing, optional
 from runner.errors import NotFound, NotPossible, Problem, SecretMissing, SettingsError
 from runner.language.clauses import rate as read_rate
 from runner.language.fields import WORDS, fits, kind_of_field
@@ -291,7 +291,10 @@ def _setting_problems(
     known = {**EVERYWHERE, **declared}
     for key, value in line.items():
         path: Path = (name, key)
-        if key not in known:
+        if key == "sandbox" and value is True and _is_everywhere(line, declared):
+            what = f'{line["connector"]} has no sandbox of its own, so "sandbox" leads nowhere'
+            yield source.problem("FL006", path, what, "write beside it the origin of the place that you try things in")
+        elif key not in known:
             hint = did_you_mean(key, known, "its settings")
             yield source.problem("FL003", path, f'"{key}" is not a setting of {line["connector"]}', hint, on="key")
         elif isinstance(value, dict) and "secret" in value:
@@ -301,6 +304,11 @@ def _setting_problems(
     for key in missing(declared, list(line)):
         what = f'connection "{name}" has no "{key}", which {line["connector"]} needs'
         yield source.problem("FL005", (name,), what, on="key")
+
+
+def _is_everywhere(line: Mapping[str, Json], declared: Mapping[str, Json]) -> bool:
+    """A connection that goes where its connector always goes."""
+    return "sandbox" not in declared and "origin" not in line and optional(declared.get("origin", ""))
 
 
 def _secret_problems(path: Path, value: Mapping[str, Json], source: Source) -> Iterator[Problem]:

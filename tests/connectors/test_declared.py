@@ -120,4 +120,7 @@ def test_mistakes_are_told_at_their_place(old: str, new: str, line: int, what: s
 def test_only_what_has_a_sandbox_can_be_told_to_use_it() -> None:
     text = "\n".join(line for line in CRM.split("\n") if not line.startswith("sandbox"))
     _, _, problems = loaded(", sandbox: true", text)
-    assert [one.what for one in problems] == ['"sandbox" is not a setting of crm']
+    assert [one.what for one in problems] == ['crm has no sandbox of its own, so "sandbox" leads nowhere']
+    connections, _, problems = loaded(", sandbox: true, origin: https://try.crm.test", text)
+    assert problems == ()
+    assert connections.by_name["crm"].is_sandbox
