@@ -228,6 +228,8 @@ def _items(name: str, action: Action, outcome: Outcome) -> Sequence[Json]:
         raise Failed(f'{name} answered without a list in "{listed}", so nothing was taken')
     if len(found) > MOST_ITEMS:
         raise Failed(f"{name} answered with {len(found):,} items; at most {MOST_ITEMS:,} are taken, ask for less")
+    if outcome.output.get("incomplete"):
+        raise Failed(f"{name} has more than the {len(found):,} items it may list, so nothing was taken; ask for less")
     return found
 
 

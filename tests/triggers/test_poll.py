@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,12 @@ LISTS = """  contacts:
     request: { get: /contacts, query: { since: "${{ input.since }}" } }
     output: { items: { list: { id: text, name: text or empty } }, next: text or empty }
     timeout: 1000 ms
+  paged:
+    reads: true
+    input: {}
+    request: { get: /contacts }
+    pages: { of: items, cursor: "${{ response.json.next }}", query: after, most: 4 }
+    output: { items: { list: { id: text } } }
   several:
     reads: true
     input: {}
@@ -179,6 +186,23 @@ async def test_too_many_items_are_not_taken(tmp_path: Path, monkeypatch: pytest.
         put(ground, *range(11))
         with pytest.raises(poll.Failed, match="answered with 11 items; at most 10 are taken"):
             await ask(engine, polls)
+
+
+async def test_a_list_in_pages_is_taken_whole_or_not_at_all(tmp_path: Path) -> None:
+    pages: list[dict[str, Any]] = [
+        {"items": [{"id": "1"}, {"id": "2"}], "next": "b"}, {"items": [{"id": "3"}, {"id": "4"}], "next": None},
+    ]  # fmt: skip
+    flow = FRESH.replace("shop.contacts", "shop.paged").replace("item.name", "item.id")
+    async with polling(tmp_path, flow) as (ground, engine, polls):
+        await ask(engine, polls)
+        ground.shop.script("GET /contacts", *[Say(json=page) for page in pages])
+        await ask(engine, polls)
+        assert started(engine) == ["1", "2", "3", "4"]
+        pages[1]["items"] = [{"id": "5"}, {"id": "6"}, {"id": "7"}]
+        ground.shop.script("GET /contacts", *[Say(json=page) for page in pages])
+        with pytest.raises(poll.Failed, match="shop.paged has more than the 4 items it may list, so nothing was taken"):
+            await ask(engine, polls)
+        assert started(engine) == ["1", "2", "3", "4"]
 
 
 async def test_a_poll_stands_in_its_connections_line(tmp_path: Path) -> None:
