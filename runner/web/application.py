@@ -9,6 +9,7 @@ from runner import __version__
 from runner.web import (
     api,
     arrivals,
+    files,
     flows,
     forms,
     handoffs,
@@ -26,7 +27,23 @@ from runner.web.console import Console
 from runner.web.refusals import refuse_in_words
 from runner.web.shell import Shell
 
-ROOMS = (home, sign_in, review, runs, handoffs, quarantine, flows, arrivals, forms, people, logbook, live, hooks, api)
+ROOMS = (
+    home,
+    sign_in,
+    review,
+    runs,
+    files,
+    handoffs,
+    quarantine,
+    flows,
+    arrivals,
+    forms,
+    people,
+    logbook,
+    live,
+    hooks,
+    api,
+)
 
 
 def application(console: Console) -> FastAPI:

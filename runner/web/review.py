@@ -31,6 +31,7 @@ from runner.telling.story import Story
 from runner.tongue import _, marked, point
 from runner.web import proofs
 from runner.web.console import Console, console_of
+from runner.web.files import download, links
 from runner.web.guard import Anyone, Caller, Refused, form_of
 from runner.web.lists import standing, too_few
 from runner.web.proofs import is_proved, notice_at
@@ -103,6 +104,19 @@ async def show(request: Request, caller: Anyone, locator: str) -> Response:
     console = console_of(request)
     notice = notice_at(console, locator)
     return await _sheet(request, caller, notice) if _proof(request, caller, notice) else _door(request, caller, notice)
+
+
+@ROUTES.get("/review/{locator}/file/{digest}")
+def file(request: Request, caller: Anyone, locator: str, digest: str) -> Response:
+    """A file that this approval shows, for whoever has proved to be the person, while it is open."""
+    console = console_of(request)
+    notice = notice_at(console, locator)
+    if not _proof(request, caller, notice):
+        return _door(request, caller, notice, text=_("Prove first who you are."), code=403)
+    asked = _asked(console, notice)
+    if asked.ended:
+        raise Refused(409, _(BECAME[asked.ended]))
+    return download(console, asked.event.shown, digest)
 
 
 @ROUTES.post("/review/{locator}/code")
@@ -200,7 +214,8 @@ async def _sheet(
         short=too_few(console, asked.story, notice.about), view=asked.story.view,
         starter=asked.story.state.starter, seen=new.seen if edits else "",
         mine=next((yes for yes in asked.gate.yes if yes.by == notice.person), None), locator=notice.locator,
-        left_out=_left_out(asked, given) if given else (), is_edited=bool(edits), longest=LONGEST,
+        files=links(asked.event.shown), left_out=_left_out(asked, given) if given else (), is_edited=bool(edits),
+        longest=LONGEST,
         edits=[(number, path, name, given.get(f"edit.{number}", now)) for number, (path, name, now) in enumerate(was)],
     )  # fmt: skip
     answer.headers["Content-Security-Policy"] = WITH_STYLES

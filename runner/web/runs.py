@@ -21,6 +21,7 @@ from runner.telling.consequences import MAKES_GOOD, consequence, made_good
 from runner.telling.story import Clock, Story, chosen, further, reason, status_line
 from runner.tongue import _
 from runner.web.console import Console, console_of
+from runner.web.files import links
 from runner.web.guard import Caller, Operates, Refused, Sees, SignedIn, form_of
 from runner.web.lists import effects, label, notice, rows_of, standing, too_few
 from runner.web.picture import picture
@@ -65,7 +66,7 @@ def run(
         effects=effects(story), picture=picture(story), lists=long_lists(story),
         is_to_see=asks_to_see(story.bundle, story.state) and (caller.operates or was_told),
         orders=orders(story) if caller.operates else (), notice=notice(said), why=reason(story),
-        short=too_few(console, story),
+        short=too_few(console, story), files=links(story.state.inputs), reveals=reveal and caller.operates,
     )  # fmt: skip
 
 

@@ -45,7 +45,7 @@ async def test_only_these_routes_are_open_to_anyone(console: Console) -> None:
             isinstance(each.call, Guard) and each.call.declares == "anyone" for each in route.dependant.dependencies
         )
     }
-    review = {f"/review/{{locator}}{path}" for path in ("", "/code", "/open", "/decide")}
+    review = {f"/review/{{locator}}{path}" for path in ("", "/code", "/open", "/decide", "/file/{digest}")}
     handoff = {f"/handoff/{{locator}}{path}" for path in ("", "/code", "/open", "/acknowledge", "/{choice}")}
     assert found == review | handoff | {
         "/sign-in",
