@@ -16,6 +16,7 @@ from connectors.openapi.shapes import (
     as_field,
     choices_of,
     field_name,
+    is_file,
     kinds_of,
     properties_of,
     takes_null,
@@ -174,7 +175,14 @@ def _read_body(document: Document, operation: Operation, said: Said) -> None:
     kinds = [(kind, told) for kind, told in content.items() if isinstance(told, Mapping)]
     carrier, schema = next(
         (("json", one.get("schema")) for kind, one in kinds if _JSON.match(kind)),
-        next((("form", one.get("schema")) for kind, one in kinds if "form-urlencoded" in kind), ("", None)),
+        next(
+            (
+                ("form" if "urlencoded" in kind else "multipart", one.get("schema"))
+                for kind, one in kinds
+                if kind.startswith(("application/x-www-form-urlencoded", "multipart/form-data"))
+            ),
+            ("", None),
+        ),
     )
     needed = bool(told.get("required"))
     if operation.method == "get" and content:
@@ -195,7 +203,7 @@ def _say_body(document: Document, said: Said, carrier: str, value: Json, needed:
     if is_one_of:
         said.decide.append(("fields", "its body is one of several shapes; the fields of all of them are here"))
     if not properties:
-        if carrier == "form":
+        if carrier != "json":
             raise Unsayable("it is a form without named fields")
         word = word_of(document, schema)
         if word != "any" or needed:
@@ -227,12 +235,12 @@ def _say_field(
         if needed:
             body[name] = "${{ key }}"
             return
-    word = word_of(document, schema)
-    if carrier == "form":
+    word = "file" if carrier == "multipart" and is_file(schema) else word_of(document, schema)
+    if carrier != "json":
         if word in ("record", "list") or (word == "any" and kinds_of(schema) == ["object"]):
             raise Unsayable("a map inside a form")
         word = "text" if word == "any" else word
-        name_sent = f"{name}[]" if _is_list(word) else name
+        name_sent = f"{name}[]" if _is_list(word) and carrier == "form" else name
     else:
         name_sent = name
     body[name_sent] = _input(said, name, word, optional=not needed)

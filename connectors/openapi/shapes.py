@@ -35,6 +35,11 @@ def kinds_of(schema: Schema) -> list[str]:
     return kinds
 
 
+def is_file(schema: Schema) -> bool:
+    """Whether it is the content of a file."""
+    return schema.get("format") == "binary" or "contentMediaType" in schema
+
+
 def takes_null(schema: Schema) -> bool:
     """Whether null may stand there."""
     said, ways = schema.get("type"), [*schema.get("anyOf", ()), *schema.get("oneOf", ())]

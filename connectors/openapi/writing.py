@@ -24,6 +24,9 @@ _BARE = re.compile(r"[A-Za-z_/$][\w ./$?&=%()'\"\[\]{}-]*")
 _IN_FLOW = re.compile(r"[\w./ $()-]+")
 _DULL = frozenset({"api", "rest", "openapi", "open", "swagger", "the", "spec", "specification", "platform", "cloud"})
 
+_GRANTS: Final = {"clientCredentials": "client_credentials", "authorizationCode": "authorization_code"}
+_ADDRESSES: Final = {"tokenUrl": "token_url", "authorizationUrl": "authorize_url"}
+
 Check = Callable[[str, str], Sequence[Problem]]
 """What is wrong with the text of a connector file of that name."""
 
@@ -181,7 +184,7 @@ def _auth(document: Document) -> tuple[dict[str, Any], str]:
     if not found:
         return {}, "the document does not say how we prove who we are; bearer, header, basic or query"
     name, auth, told = found[0]
-    others = [f'"{other}"' for other, _, _ in found[1:]]
+    others = dict.fromkeys(f'"{other}"' for other, _, _ in found[1:] if other != name)
     also = f'this is "{name}"; there is also {", ".join(others)}' if others else ""
     return auth, "; ".join(filter(None, (told, also)))
 
@@ -197,6 +200,14 @@ def _ways(scheme: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
         told = "does a word stand before the key? then prefix" if name.lower() == "authorization" else ""
         yield {str(place): {"name": name, "value": "api_key"}}, told
     elif kind in ("oauth2", "openIdConnect"):
+        flows = scheme.get("flows") or {}
+        for flow, grant in _GRANTS.items():
+            offered = flows.get(flow) or {}
+            addresses = {word: str(offered[key]) for key, word in _ADDRESSES.items() if offered.get(key)}
+            if addresses and all(url.startswith("https://") for url in addresses.values()):
+                scopes = ", ".join(list(offered.get("scopes") or ())[:5])
+                auth = {"grant": grant, **addresses, "client": "client_id", "secret": "client_secret"}
+                yield {"oauth2": auth}, f"which scope is needed? the document names {scopes}" if scopes else ""
         yield {"bearer": "token"}, "the document says OAuth2; here a token that somebody has got is sent"
 
 

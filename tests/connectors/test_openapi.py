@@ -211,10 +211,33 @@ def test_a_form_takes_what_a_form_can_carry() -> None:
     assert 'fields: "metadata" is left out: a map inside a form' in decisions(made)
 
 
+def test_files_go_into_parts() -> None:
+    schema = {"required": ["file"], "properties": {"file": {"type": "string", "format": "binary"}, "note": TEXT}}
+    body = {"required": True, **content(schema, "multipart/form-data")}
+    found = action(imported({"/files": {"post": {"requestBody": body, "responses": {"200": contact()}}}}), "post_files")
+    assert found["input"] == {"file": "file", "note": "text or empty"}
+    assert found["request"]["multipart"] == {"file": "${{ input.file }}", "note": "${{ input.note }}"}
+
+
+def test_oauth2_is_said_where_its_addresses_are() -> None:
+    flow = {"tokenUrl": "https://login.acme.test/token", "scopes": {"read": "Reads", "write": "Writes"}}
+    schemes = {"acme": {"type": "oauth2", "flows": {"clientCredentials": flow}}}
+    made = imported(CONTACTS, security=[], components={**document({})["components"], "securitySchemes": schemes})
+    source, _ = read(made.text, "x.yaml")
+    assert source is not None
+    assert source.data["auth"] == {
+        "oauth2": {
+            "grant": "client_credentials", "token_url": "https://login.acme.test/token", "client": "client_id",
+            "secret": "client_secret",
+        }
+    }  # fmt: skip
+    assert "auth: which scope is needed? the document names read, write" in decisions(made)
+
+
 @pytest.mark.parametrize(
     ("operation", "why"),
     [
-        ({"requestBody": content({}, "multipart/form-data")}, "its body cannot be said: it is multipart/form-data"),
+        ({"requestBody": content({}, "text/csv")}, "its body cannot be said: it is text/csv"),
         (
             {"parameters": [{"name": "sid", "in": "cookie", "required": True, "schema": TEXT}]},
             '"sid" cannot be said: it goes into a cookie',
