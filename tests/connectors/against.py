@@ -36,6 +36,12 @@ class Document:
 
     data: Any
 
+    @property
+    def base(self) -> str:
+        """What stands before all of its paths."""
+        servers = self.data.get("servers") or [{}]
+        return str(self.data.get("basePath") or urlsplit(servers[0].get("url", "")).path).rstrip("/")
+
     def whole(self, value: Any) -> Any:
         """The value, followed through its references."""
         while isinstance(value, dict) and "$ref" in value:
@@ -101,8 +107,9 @@ class Comparison:
         method = next(one for one in METHODS if one in request)
         path = MARKER.sub("*", request[method]).partition("?")[0]
         for document in self.documents:
-            for prefix in ("", urlsplit(self.origin).path.rstrip("/")):
-                found = document.operation(method, prefix + path)
+            ways = (path, urlsplit(self.origin).path.rstrip("/") + path, path.removeprefix(document.base))
+            for way in ways:
+                found = document.operation(method, way)
                 if found is not None:
                     self.seen["requests"] += 1
                     self._query(
@@ -132,7 +139,7 @@ class Comparison:
         schema = next((one.get("schema") for one in content.values()), None)
         in_body = [one for one in given if one.get("in") == "body"]
         schema = in_body[0]["schema"] if in_body else schema
-        if schema is None and body:
+        if schema is None and isinstance(body, Mapping):
             fields = {one["name"] for one in given if one.get("in") == "formData"}
             self.wrong += [f"{where}: no field {name}" for name in body if name not in fields]
             self.seen["sent"] += len(body)

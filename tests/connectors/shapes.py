@@ -8,11 +8,20 @@ from __future__ import annotations
 from typing import Any
 
 SHAPES: dict[str, list[tuple[str, int, Any, str]]] = {
+    "airtable": [
+        ("create_record", 422, {"error": {"type": "UNKNOWN_FIELD_NAME", "message": 'Unknown field name: "x"'}}, "invalid"),
+        ("create_record", 403, {"error": {"type": "INVALID_PERMISSIONS", "message": "You are not permitted to do this"}}, "forbidden"),
+        ("get_record", 404, {"error": "NOT_FOUND"}, "not found"),
+        ("delete_record", 404, {"error": "NOT_FOUND"}, "not_found"),
+    ],
     "asana": [
         ("create_task", 400, {"errors": [{"message": "workspace: Missing input"}]}, "invalid"),
         ("create_task", 403, {"errors": [{"message": "Forbidden"}]}, "forbidden"),
         ("get_task", 404, {"errors": [{"message": "task: Not a recognized ID: 1"}]}, "not found"),
         ("complete_task", 404, {"errors": [{"message": "task: Not a recognized ID: 1"}]}, "not_found"),
+    ],
+    "freshdesk": [
+        ("create_ticket", 400, {"description": "Validation failed", "errors": [{"field": "status", "message": "It should be one of these values: '2,3,4,5'", "code": "invalid_value"}]}, "invalid"),
     ],
     "github": [
         ("create_issue", 403, {"message": "API rate limit exceeded", "headers": {"x_ratelimit_remaining": "0"}}, "rate_limited"),
@@ -30,12 +39,33 @@ SHAPES: dict[str, list[tuple[str, int, Any, str]]] = {
         ("create_record", 207, {"status": "COMPLETE", "results": [], "numErrors": 1, "errors": [{"category": "VALIDATION_ERROR", "message": "bad"}]}, "invalid"),
         ("create_record", 207, {"status": "COMPLETE", "results": [], "numErrors": 1, "errors": [{"category": "SOMETHING", "message": "bad"}]}, "unknown"),
     ],
+    "jira": [
+        ("create_issue", 400, {"errorMessages": ["Field 'priority' is required"], "errors": {}}, "invalid"),
+        ("create_issue", 400, {"errorMessages": [], "errors": {"issuetype": "Specify a valid issue type"}}, "invalid"),
+        ("get_issue", 404, {"errorMessages": ["Issue does not exist or you do not have permission to see it."], "errors": {}}, "not found"),
+    ],
     "kintone": [
         ("update_record", 409, {"code": "GAIA_CO02", "id": "1", "message": "The revision is not the latest."}, "conflict"),
         ("get_record", 404, {"code": "GAIA_RE01", "id": "1", "message": "The specified record is not found."}, "not found"),
         ("create_record", 400, {"code": "CB_VA01", "id": "1", "message": "Missing or invalid input."}, "invalid"),
         ("create_record", 403, {"code": "CB_NO02", "id": "1", "message": "No privilege to proceed."}, "forbidden"),
         ("create_record", 520, {"code": "GAIA_ER01", "id": "1", "message": "Something went wrong."}, "unknown"),
+    ],
+    "backlog": [
+        ("create_issue", 400, {"errors": [{"message": "The Subject must be no shorter than 1 and no longer than 255.", "code": 7, "moreInfo": ""}]}, "invalid"),
+        ("create_issue", 403, {"errors": [{"message": "No permission", "code": 11, "moreInfo": ""}]}, "forbidden"),
+        ("get_issue", 404, {"errors": [{"message": "No such issue.", "code": 6, "moreInfo": ""}]}, "not found"),
+        ("delete_issue", 404, {"errors": [{"message": "No such issue.", "code": 6, "moreInfo": ""}]}, "not_found"),
+    ],
+    "chatwork": [
+        ("post_message", 400, {"errors": ["Parameter 'body' is required"]}, "invalid"),
+        ("post_message", 403, {"errors": ["You don't have permission to send messages in this room"]}, "forbidden"),
+        ("delete_message", 404, {"errors": ["Not found"]}, "not_found"),
+    ],
+    "directus": [
+        ("create_item", 400, {"errors": [{"message": "Value has to be unique.", "extensions": {"code": "RECORD_NOT_UNIQUE"}}]}, "conflict"),
+        ("create_item", 400, {"errors": [{"message": "Validation failed.", "extensions": {"code": "FAILED_VALIDATION"}}]}, "invalid"),
+        ("get_item", 403, {"errors": [{"message": "You don't have permission to access this.", "extensions": {"code": "FORBIDDEN"}}]}, "forbidden"),
     ],
     "discord": [
         ("send_message", 400, {"code": 50006, "message": "Cannot send an empty message"}, "invalid"),
@@ -50,6 +80,27 @@ SHAPES: dict[str, list[tuple[str, int, Any, str]]] = {
         ("push", 409, {"message": "The retry key is already accepted", "sentMessages": [{"id": "461230966842064897"}], "headers": {"x_line_accepted_request_id": "1"}}, "done"),
         ("broadcast", 409, {"message": "The retry key is already accepted", "headers": {"x_line_accepted_request_id": "1"}}, "done"),
         ("push", 409, {"message": "Something else"}, "conflict?"),
+    ],
+    "mailchimp": [
+        ("add_member", 400, {"title": "Member Exists", "status": 400, "detail": "a@example.test is already a list member."}, "conflict"),
+        ("add_member", 400, {"title": "Invalid Resource", "status": 400, "detail": "Please provide a valid email address."}, "invalid"),
+        ("get_member", 404, {"title": "Resource Not Found", "status": 404, "detail": "The requested resource could not be found."}, "not found"),
+    ],
+    "notion": [
+        ("update_page", 409, {"object": "error", "code": "conflict_error", "message": "The transaction could not be completed."}, "conflict"),
+        ("create_page", 400, {"object": "error", "code": "validation_error", "message": "Title is not a property that exists."}, "invalid"),
+        ("create_page", 403, {"object": "error", "code": "restricted_resource", "message": "Not permitted."}, "forbidden"),
+        ("get_page", 404, {"object": "error", "code": "object_not_found", "message": "Could not find page."}, "not found"),
+        ("create_page", 503, {"object": "error", "code": "service_unavailable", "message": "Notion is unavailable."}, "unknown"),
+    ],
+    "pipedrive": [
+        ("create_deal", 400, {"success": False, "error": "title is required"}, "invalid"),
+        ("create_deal", 403, {"success": False, "error": "Couldn't add the deal. Open deals limit reached.", "code": "feature_capping_deals_limit"}, "forbidden"),
+        ("get_deal", 404, {"success": False, "error": "Deal not found"}, "not found"),
+        ("create_deal", 200, {"success": False, "error": "Requested service is not available"}, "unknown"),
+    ],
+    "redmine": [
+        ("create_issue", 422, {"errors": ["Subject cannot be blank"]}, "invalid"),
     ],
     "sendgrid": [
         ("send_mail", 400, {"errors": [{"message": "The from email does not contain a valid address.", "field": "from.email"}]}, "invalid"),
@@ -82,5 +133,11 @@ SHAPES: dict[str, list[tuple[str, int, Any, str]]] = {
         ("cancel_message", 409, {"code": 30409, "message": "This message cannot be canceled", "status": 409}, "conflict"),
         ("get_message", 404, {"code": 20404, "message": "The requested resource was not found", "status": 404}, "not found"),
         ("send_message", 500, {"code": 20500, "message": "Internal Server Error", "status": 500}, "unknown"),
+    ],
+    "zendesk": [
+        ("create_ticket", 400, {"error": "IdempotentRequestError", "description": "Request parameters don't match the given idempotency key"}, "unknown"),
+        ("create_ticket", 422, {"error": "RecordInvalid", "description": "Record validation errors", "details": {}}, "invalid"),
+        ("get_ticket", 404, {"error": "RecordNotFound", "description": "Not found"}, "not found"),
+        ("create_ticket", 409, {"error": "Conflict", "description": "in progress"}, "conflict?"),
     ],
 }  # fmt: skip

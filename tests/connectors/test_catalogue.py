@@ -122,11 +122,10 @@ def test_a_request_is_the_same_each_time_and_holds_no_secret(name: str, action: 
 
 
 @pytest.mark.parametrize(("name", "action"), [one for one in ALL if kind_of(one[0]).actions()[one[1]].find_by])
-def test_a_find_can_be_asked_by_each_of_its_fields(name: str, action: str) -> None:
+def test_a_find_can_be_asked_by_its_fields(name: str, action: str) -> None:
     said = kind_of(name).actions()[action]
-    for field in said.find_by:
-        value = sample({field: said.input[field]})
-        assert connect(name).prepare(action, value, key=KEY, purpose="find").body["method"] in ("GET", "POST")
+    given = sample({field: said.input[field] for field in said.find_by})
+    assert connect(name).prepare(action, given, key=KEY, purpose="find").body["method"] in ("GET", "POST")
 
 
 # --- answers -------------------------------------------------------------------------------------------------------
@@ -310,7 +309,7 @@ async def test_what_the_vendor_says_means_what_the_file_says(
         return
     is_open = word in ("in_progress", "already_there", "unknown", "conflict?")
     assert (outcome.result, outcome.reason) == ("unknown" if is_open else "refused", word.rstrip("?"))
-    assert is_open or "127.0.0.1 answered" not in outcome.summary
+    assert is_open or not outcome.summary.startswith("127.0.0.1 answered")
 
 
 @pytest.mark.parametrize("name", NAMES)
