@@ -109,7 +109,7 @@ def _ask(place: Place, before: Gate | None) -> Command:
     due = after(now, approval.within, calendar)
     half = now + (due - now) // 2
     is_draft = place.state.mode == "draft"
-    shows = {path: place.value("${{ " + path + " }}", names) for path in approval.shows}
+    shows = place.shown({path: "${{ " + path + " }}" for path in approval.shows}, names)
     request = e.ApprovalRequested(
         at=now, step=place.path, approval=place.path, round=before.round + 1 if before is not None else 1,
         covers=tuple(covers), due=due, by=(place.state.starter,) if is_draft else approval.by,

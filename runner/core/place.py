@@ -13,7 +13,7 @@ from runner.core.paths import join, scope_of
 from runner.core.state import State, StepState
 from runner.errors import EvaluationError
 from runner.language.bundle import Bundle
-from runner.language.expressions import condition, evaluate
+from runner.language.expressions import NoValue, condition, evaluate
 from runner.language.flow import Branch, Step
 from runner.language.templates import render_mail
 
@@ -51,6 +51,16 @@ class Place:
         """What is written, with every marker answered. Raises EvaluationError."""
         bundle, scope = self.bundle, self.names() if names is None else names
         return evaluate(written, scope, now=self.now, zone=bundle.zone, calendar=bundle.calendar)
+
+    def shown(self, written: Mapping[str, Json], names: Mapping[str, Json]) -> dict[str, Json]:
+        """What people are to see; None where there is no value. Raises EvaluationError."""
+        seen: dict[str, Json] = {}
+        for name, text in written.items():
+            try:
+                seen[name] = self.value(text, names)
+            except NoValue:
+                seen[name] = None
+        return seen
 
     def is_so(self, text: str) -> bool:
         """The yes or no of a condition. Raises EvaluationError."""

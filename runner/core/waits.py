@@ -108,6 +108,6 @@ def hand_off(place: Place) -> tuple[Command, ...]:
     handed = e.HandedOff(
         at=place.now, step=place.path, handoff=next_handoff(place.state), kind="step",
         owner=step.hand_off_to or place.state.owner, choices=STEP_CHOICES, summary="The flow hands over here.",
-        say=str(place.value(step.say, names)) if step.say else "", show=place.value(dict(step.show), names),
+        say=str(place.value(step.say, names)) if step.say else "", show=place.shown(step.show, names),
     )  # fmt: skip
     return (Record(event=handed),)

@@ -125,7 +125,10 @@ def paper(
     undone = made_good(story) if words is not None and words.if_no == "compensate" else []
     return Paper(
         question=visible(str(asked.shown["question"])),
-        shows=[(visible(path), value(shown)) for path, shown in asked.shown["shows"].items()],
+        shows=[
+            (visible(path), _("not given") if shown is None else value(shown))
+            for path, shown in asked.shown["shows"].items()
+        ],
         sheets=plain, columns=columns, rows=rows, totals=totals,
         may_leave_out=bool(words is not None and words.may_leave_out and rows),
         odd=mixed_words(_texts([asked.shown["shows"], new.inputs])),

@@ -247,3 +247,21 @@ def test_an_item_that_is_another_one_than_was_shown_is_not_sent() -> None:
     result = play(bundle_of(gate() + later + longer), says("yes"), says("yes"))
     assert [event.why for event in facts(result, e.ApprovalLapsed)] == ["step send was not shown"]
     assert (result.state.status, len(sent(result))) == ("succeeded", 3)
+
+
+def test_what_is_shown_may_have_no_value_and_that_is_hashed_too() -> None:
+    def asked(shows: str) -> e.ApprovalRequested:
+        result = play(bundle_of(gate(f"    shows: {shows}\n") + SEND), says("yes"))
+        return next(event for event in result.events if isinstance(event, e.ApprovalRequested))
+
+    missing = asked("[inputs.paper, run.flow]")
+    assert missing.shown["shows"] == {"inputs.paper": None, "run.flow": "it"}
+    assert missing.hash != asked("[run.flow]").hash
+    failed = play(bundle_of(gate("    shows: [run.flow.id]\n") + SEND))
+    assert failed.state.status == "failed"
+
+
+def test_a_hand_off_shows_what_there_is() -> None:
+    step = "  - id: look\n    hand_off: team:ops\n    show: [inputs.paper, run.flow]\n"
+    [handed] = facts(play(bundle_of(step)), e.HandedOff)
+    assert list(handed.show.values()) == [None, "it"]

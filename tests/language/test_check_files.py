@@ -14,7 +14,7 @@ BAD = Path(__file__).parent / "bad"
 FILES = sorted(BAD.glob("*.yaml"))
 CODES = {
     *(f"FL00{number}" for number in range(1, 8)),
-    *(f"FL10{number}" for number in range(1, 7)),
+    *(f"FL10{number}" for number in range(1, 8)),
     *(f"FL20{number}" for number in range(1, 10)),
     "FL301",
     "FL302",
@@ -51,6 +51,7 @@ FIXES: dict[str, list[tuple[str, str]]] = {
     "fl104_text_and_number": [('"3"', "3")],
     "fl105_one_id_twice": [("code: pro }\n  - id: plan", "code: pro }\n  - id: again")],
     "fl106_never_taken": [("      - steps: [{ id: nap, wait: 1 min }]\n", "")],
+    "fl107_left_empty": [("inputs.note }}", "inputs.note | default('none') }}")],
     "fl201_read_that_writes": [("read: tasks.create", "do: tasks.create\n    compensate: cancel")],
     "fl202_no_compensation": [("{ title: Call }", "{ title: Call }\n    compensate: cancel")],
     "fl203_nobody_asked": [

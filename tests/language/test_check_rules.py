@@ -78,6 +78,49 @@ def test_a_step_that_may_be_refused_needs_a_guard() -> None:
     assert codes(text + made("${{ steps.plan.label }}", "    when: ${{ outcome.plan == 'done' }}\n")) == []
 
 
+EMPTY = ["FL107"]
+GIVEN = "when: ${{ given(inputs.note) }}"
+
+
+@pytest.mark.parametrize(
+    ("title", "more", "expected"),
+    [
+        ("${{ inputs.note }}", "", EMPTY),
+        ("${{ inputs.note == 'x' }}", "", EMPTY),
+        ("${{ inputs.note }}", "    when: ${{ inputs.count > 3 }}\n", EMPTY),
+        ("${{ inputs.note }}", "    when: ${{ not given(inputs.note) }}\n", EMPTY),
+        ("x", "    when: ${{ inputs.note == 'x' }}\n", EMPTY),
+        ("${{ inputs.note }}", f"    {GIVEN}\n", []),
+        ("${{ inputs.note | default('x') }}", "", []),
+        ("${{ inputs.note if given(inputs.note) else 'x' }}", "", []),
+        ("x", "    when: ${{ given(inputs.note) and inputs.note == 'x' }}\n", []),
+    ],
+)
+def test_an_input_that_may_be_left_empty_needs_a_guard(title: str, more: str, expected: list[str]) -> None:
+    assert codes(HEAD + made(title, more)) == expected
+    assert codes(HEAD.replace("text or empty", "{ text: null, empty: true, default: x }") + made(title, more)) == []
+
+
+def test_a_branch_knows_what_the_branches_above_it_say_of_an_empty_input() -> None:
+    nap = "steps: [{ id: nap, wait: 1 min }]"
+    last = made("${{ inputs.note }}").replace("  - id", "        - id").replace("\n    ", "\n          ")
+    choose = f"  - id: size\n    choose:\n      - WHEN\n        {nap}\n      - steps:\n{last}"
+    assert codes(HEAD + choose.replace("WHEN", GIVEN)) == EMPTY
+    assert codes(HEAD + choose.replace("WHEN", GIVEN.replace("given", "not given"))) == []
+    second = "- when: ${{ inputs.note == 'x' }}\n        steps:"
+    asked = choose.replace("WHEN", GIVEN.replace("given", "not given")).replace("- steps:", second)
+    assert codes(HEAD + asked) == []
+    assert codes(HEAD + asked.replace("not given(inputs.note)", "inputs.count > 3")) == [*EMPTY, *EMPTY]
+
+
+def test_what_people_are_shown_may_be_empty() -> None:
+    shown = "  - id: look\n    hand_off: person:me\n    show: SHOW\n"
+    assert codes(HEAD + shown.replace("SHOW", "[inputs.note]")) == []
+    assert codes(HEAD + shown.replace("SHOW", "{ note: '${{ inputs.note }}' }")) == []
+    ended = HEAD + made("x") + "outputs: { note: '${{ inputs.note }}' }\n"
+    assert codes(ended) == EMPTY
+
+
 def test_a_read_says_whether_it_found_something() -> None:
     read = MAYBE.replace("    when: ${{ inputs.count > 3 }}\n", "")
     assert codes(HEAD + read + made("x", "    when: ${{ steps.plan.found }}\n")) == []
@@ -145,7 +188,7 @@ def test_an_item_is_in_reach_inside_its_list_only() -> None:
         ("inputs.price.value > 3", ""),
         ("inputs.day == '2026-09-01'", ""),
         ("inputs.count in [1, 2]", ""),
-        ("inputs.note == 'x'", ""),
+        ("given(inputs.note) and inputs.note == 'x'", ""),
         ("trigger.id == 3", ""),
     ],
 )

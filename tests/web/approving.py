@@ -45,6 +45,7 @@ inputs:
   name: text
   to: text
   amount: { money: JPY }
+  paper: text or empty
 steps:
   - id: note
     do: records.create
@@ -53,7 +54,7 @@ steps:
   - id: go
     approve: Pay ${{ inputs.name }} and tell them?
     covers: [letter, paid]
-    shows: [inputs.name]
+    shows: [inputs.name, inputs.paper]
     by: team:leads
     within: 2 days
 MORE

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from runner.language.check.context import Placed, Text, only_expression, parsed
-from runner.language.expressions import given_paths, names
+from runner.language.expressions import given_paths, missing_paths, names
 
 Branches = tuple[tuple[str, int], ...]
 
@@ -46,3 +46,22 @@ def speaks_of(condition: str, step_id: str) -> bool:
 def gives(condition: str, path: tuple[str, ...]) -> bool:
     tree = parsed(only_expression(condition))
     return tree is not None and any(path[: len(given)] == given for given in given_paths(tree))
+
+
+def is_given(text: Text, path: tuple[str, ...]) -> bool:
+    """Whether a value is there wherever the text is read: a condition says so, or a branch above was not taken that is
+    for the case that it is missing."""
+    if text.placed is None:
+        return False
+    placed, passed = text.placed, dict(text.placed.branches)
+    if text.path[:-2] == (*placed.path, "choose"):
+        passed[placed.step.id] = int(text.path[-2])
+    above = [
+        branch.when
+        for step in (placed.step, *(outer.step for outer in placed.around))
+        for branch in step.branches[: passed.get(step.id, 0)]
+        if step.verb == "choose" and branch.when is not None
+    ]
+    trees = [parsed(only_expression(condition)) for condition in above]
+    missing = {name for tree in trees if tree is not None for name in missing_paths(tree)}
+    return path in missing or any(gives(guard, path) for guard in guards_of(text))

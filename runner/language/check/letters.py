@@ -1,5 +1,5 @@
 """Mails as a step writes them: addresses, subject and text (FL208, FL006), and the template that it names: it must be
-there (FL208), and what it uses in reach of that step (FL101, FL102)."""
+there (FL208), and what it uses in reach of that step (FL101, FL102, FL107)."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _no_subject(context: Context, use: Use, template: Json, on: Path) -> Iterato
             yield context.source.problem("FL208", (*use.inputs, "template"), what, hint)
 
 
-@rule("FL101", "FL102")
+@rule("FL101", "FL102", "FL107")
 def find_strangers_in_letters(context: Context) -> Iterator[Problem]:
     """Names in a template that the step which sends it does not have. The place is where the flow names it."""
     for use, path, written in _letters(context):

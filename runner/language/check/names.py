@@ -1,4 +1,5 @@
-"""Names in expressions: what is not in the language (FL007), what nobody has (FL101), what has not run yet (FL102)."""
+"""Names in expressions: what is not in the language (FL007), what nobody has (FL101), what has not run yet (FL102),
+and what may be left empty (FL107)."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from dataclasses import replace
 
 from runner.errors import Problem
 from runner.language.check.context import Context, Placed, Text, rule
-from runner.language.check.guards import gives, guards_of, runs_too, speaks_of
+from runner.language.check.guards import gives, guards_of, is_given, runs_too, speaks_of
 from runner.language.check.shapes import Shape, below, items_of, lists_around, output_of
 from runner.language.expressions import NameUse, faults
 from runner.language.fields import fields_below, shape_of
@@ -158,6 +159,7 @@ def find_in_use(context: Context, text: Text, use: NameUse) -> Iterator[Problem]
     """Everything that is wrong with one use of a name."""
     yield from _strangers(context, text, use)
     yield from _too_early(context, text, use)
+    yield from _may_be_empty(context, text, use)
 
 
 def _too_early(context: Context, text: Text, use: NameUse) -> Iterator[Problem]:
@@ -239,6 +241,31 @@ def _why_not_approved(context: Context, name: str, user: str, guards: tuple[str,
             if approval.may_leave_out:
                 return "may have been left out"
     return ""
+
+
+# --- FL107 ---------------------------------------------------------------------------------------------------------
+
+
+@rule("FL107")
+def find_empty_inputs(context: Context) -> Iterator[Problem]:
+    """An input that may be left empty, where a value is needed. A run key has a rule of its own."""
+    for text in context.texts:
+        is_shown = text.placed is not None and text.path[: len(text.placed.path) + 1] == (*text.placed.path, "show")
+        if text.path != ("run_key",) and text.reach != "trigger" and not text.is_name and not is_shown:
+            for use in text.uses:
+                yield from _may_be_empty(context, text, use)
+
+
+def _may_be_empty(context: Context, text: Text, use: NameUse) -> Iterator[Problem]:
+    name = use.path[1] if use.path[0] == "inputs" and len(use.path) > 1 else ""
+    shape = shape_of(context.flow.inputs[name]) if name in context.flow.inputs else None
+    if shape is None or not shape.optional or shape.default is not None or use.guarded:
+        return
+    if not is_given(text, use.path[:2]):
+        short = f"inputs.{name}"
+        what = f'input "{name}" may be left empty, and then there is no value here'
+        hint = f"write {'.'.join(use.path)} | default(…), or put it behind when: ${{{{ given({short}) }}}}"
+        yield replace(_at_part(context, text, use, 1, "FL107", what, hint), level="warning")
 
 
 def _at_part(context: Context, text: Text, use: NameUse, number: int, code: str, what: str, hint: str = "") -> Problem:
