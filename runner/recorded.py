@@ -63,7 +63,6 @@ RECORDED = (
     marked("Nobody answered in time."),
     marked("{by} said no."),
     marked("{by} said no: {comment}"),
-    marked("Please change: {comment}"),
     marked("Make good what step {step} did?"),
     marked("Step {step} needs an approval, and nobody was asked."),
     marked("Nobody who must approve this can be asked ({names})."),

@@ -41,7 +41,7 @@ from runner.web.shell import POLICY
 ROUTES = APIRouter()
 LONGEST = 1_000
 SHOWN = 50
-ANSWERS = ("yes", "no", "changes", "look")
+ANSWERS = ("yes", "no", "look")
 BECAME = {
     "yes": marked("This was decided: yes."),
     "no": marked("This was decided: no."),
@@ -153,8 +153,6 @@ async def decide(request: Request, caller: Anyone, locator: str) -> Response:
             _("A comment has at most {count} characters.", count=LONGEST) if comment else _("Press one of the buttons.")
         )
         return await _sheet(request, caller, notice, form, text=text, code=422)
-    if answer == "changes" and not comment:
-        return await _sheet(request, caller, notice, form, text=_("Say what should be changed."), code=422)
     try:
         asked = _asked(console, notice)
         edits = _edits(asked, form) if answer in ("yes", "look") else {}
@@ -163,7 +161,7 @@ async def decide(request: Request, caller: Anyone, locator: str) -> Response:
         decision = Decision(
             approval=notice.about, round=_number(form.get("round", "")), hash=form.get("hash", ""),
             answer="yes" if answer == "yes" else "no", by=notice.person, proof=proof,
-            comment=f"Please change: {comment}" if answer == "changes" else comment, edits=edits,
+            comment=comment, edits=edits,
             seen=form.get("seen", ""), left_out=_left_out(asked, form) if answer == "yes" else (),
         )  # fmt: skip
         await console.decide(notice.run, decision)
