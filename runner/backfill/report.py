@@ -12,6 +12,7 @@ from pathlib import Path
 from runner.backfill.going import JOINED, STARTED, Kind, kind_of
 from runner.backfill.items import Item, Items, Standing
 from runner.backfill.sheets import write_sheet
+from runner.cells import csv_lines
 from runner.contract import Json
 from runner.core.events import RunFinished
 from runner.errors import InputsInvalid
@@ -19,7 +20,6 @@ from runner.language.bundle import Bundle
 from runner.store.facts import RunView
 from runner.store.sql import SqlStore
 from runner.telling import words
-from runner.telling.cells import csv_lines
 
 OURS = ("run", "run key", "this time", "status", "what stands", "what happened", "who must act")
 BEGUN = {STARTED: "started", JOINED: "joined"}

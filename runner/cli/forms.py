@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from runner.app import Amends
+from runner.cells import csv_lines
 from runner.cli import page, place, watching
 from runner.cli.place import AsJson, Reveal
 from runner.contract import Json
 from runner.errors import NotFound, NotPossible
 from runner.language.nearest import did_you_mean
 from runner.telling.answers import answer_json, answer_rows, answers_to
-from runner.telling.cells import csv_lines
 
 COMMANDS = place.noun("The forms of the project, and what was sent with them: list, export.")
 

@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
+from runner.cells import csv_lines
 from runner.contract import Json
 from runner.contract import digest as digest_of
 from runner.errors import InputsInvalid, NotPossible, StoreError
@@ -26,7 +27,6 @@ from runner.language.types import MISSING
 from runner.recorded import retold
 from runner.telling import words
 from runner.telling.answers import answer_json, answer_rows, answers_to
-from runner.telling.cells import csv_lines
 from runner.tongue import _, marked
 from runner.triggers import form as paper
 from runner.triggers.active import Armed

@@ -10,10 +10,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from runner.cells import FORMULA, MARK, csv_lines
 from runner.cli import place, run_command
 from runner.people.erasing import Erasing, erase
 from runner.telling.answers import Answer, answer_rows
-from runner.telling.cells import FORMULA, MARK, csv_lines
 from runner.web.console import Console
 from tests.web.filling import GIVEN, HEAD, NOTE, PDF, Filler, began, office, runs_of
 from tests.web.ground import Browser

@@ -16,11 +16,16 @@ class _Line:
         return text
 
 
+def harmless(cell: str) -> str:
+    """The text as a cell may hold it: one that would be run gets a sign before it."""
+    return f"'{cell}" if cell.startswith(FORMULA) else cell
+
+
 def csv_lines(rows: Iterable[Sequence[str | int | float]]) -> Iterator[str]:
     """The lines of a file, the mark before the first; a text that would be run gets a sign before it."""
     writer = csv.writer(_Line())
     mark = MARK
     for row in rows:
-        line = writer.writerow([f"'{one}" if isinstance(one, str) and one.startswith(FORMULA) else one for one in row])
+        line = writer.writerow([harmless(one) if isinstance(one, str) else one for one in row])
         yield f"{mark}{line}"
         mark = ""
