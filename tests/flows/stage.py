@@ -21,6 +21,7 @@ from runner.language.project import Project
 from runner.people.approvals import Decision
 from runner.store.facts import RunView
 from tests.support.http_service import HttpService, running_http
+from tests.support.replay import KEY, ReplayService, running_replay
 from tests.support.smtp_service import SmtpService, running_smtp
 
 FLOWS = Path(__file__).resolve().parents[2] / "flows"
@@ -39,7 +40,9 @@ def kinds() -> Kinds:
     return Kinds(python=python, declarative=DECLARATIVE)
 
 
-def copy_flows(folder: Path, *, backoffice: str, shop: str, smtp_port: int, token: str = "stage-token") -> Path:
+def copy_flows(
+    folder: Path, *, backoffice: str, shop: str, smtp_port: int, token: str = "stage-token", model: str = ""
+) -> Path:
     """The examples in a folder of their own, pointed at the servers. In live mode, the draft too."""
     shutil.copytree(FLOWS, folder, ignore=shutil.ignore_patterns("README.md", ".amends", ".env"))
     connections = folder / "connections.yaml"
@@ -48,11 +51,14 @@ def copy_flows(folder: Path, *, backoffice: str, shop: str, smtp_port: int, toke
         ("http://127.0.0.1:8601", backoffice),
         ("http://127.0.0.1:8603", shop),
         ("port: 8602", f"port: {smtp_port}"),
+        ("http://127.0.0.1:8604", model or "http://127.0.0.1:8604"),
     ):
         assert before in text
         text = text.replace(before, after)
     connections.write_text(text, encoding="utf-8")
-    (folder / ".env").write_text(f"BACKOFFICE_TOKEN={token}\nSHOP_TOKEN={token}\n", encoding="utf-8")
+    (folder / ".env").write_text(
+        f"BACKOFFICE_TOKEN={token}\nSHOP_TOKEN={token}\nAI_KEY={KEY}\nDESK_BOX={token}\n", encoding="utf-8"
+    )
     return folder
 
 
@@ -74,6 +80,7 @@ class Stage:
 
     folder: Path
     shop: HttpService
+    model: ReplayService
     mail: SmtpService
 
     def run(self, flow: str, inputs: Mapping[str, Json], key: str = "") -> RunView:
@@ -131,6 +138,6 @@ async def play(driver: Driver, flow: str, inputs: Mapping[str, Json], key: str =
 @contextmanager
 def staged(folder: Path) -> Iterator[Stage]:
     """A stage with an empty shop and an empty mailbox."""
-    with running_http() as shop, running_smtp() as mail:
-        copy_flows(folder, backoffice=shop.origin, shop=shop.origin, smtp_port=mail.port)
-        yield Stage(folder=folder, shop=shop, mail=mail)
+    with running_http() as shop, running_replay() as model, running_smtp() as mail:
+        copy_flows(folder, backoffice=shop.origin, shop=shop.origin, smtp_port=mail.port, model=model.origin)
+        yield Stage(folder=folder, shop=shop, model=model, mail=mail)

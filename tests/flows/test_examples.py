@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from runner.core.state import State
 from runner.errors import NotPossible
 from runner.store.facts import RunView
 from tests.flows.stage import FLOWS, Stage, copy_flows, project_of, staged
+from tests.support.replay import CHAT, completion, rate_limited
 from tests.support.says import DROP_AFTER, Say, late, refused
 from tests.support.smtp_service import SmtpScript
 
@@ -52,6 +54,7 @@ def test_every_example_is_tried_here() -> None:
     assert [*EXAMPLES] == [
         "goods_return",
         "invoice_reminder",
+        "mail_desk",
         "order_intake",
         "parcel_scanned",
         "refund_request",
@@ -65,7 +68,7 @@ def test_every_example_is_tried_here() -> None:
 
 @pytest.mark.parametrize("flow", EXAMPLES)
 def test_the_check_has_nothing_to_say(flow: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("BACKOFFICE_TOKEN", "SHOP_TOKEN"):
+    for name in ("BACKOFFICE_TOKEN", "SHOP_TOKEN", "AI_KEY", "DESK_BOX"):
         monkeypatch.setenv(name, "set for this test")
     project = project_of(FLOWS)
     assert project.problems() == ()
@@ -215,6 +218,62 @@ def test_a_customer_who_cannot_be_told_leaves_the_refund_to_a_person(stage: Stag
     note = stage.shop.world.record("/orders/order-7")
     assert note is not None
     assert note["note"].startswith("The refund is in doubt, ")
+
+
+# --- mail_desk: replayed, not a model -----------------------------------------------------------------------------
+
+MAIL = {"sender": "kato@customer.test", "subject": "Broken", "text": "Two cups of order 00123 came broken. Kato"}
+DETAILS = {"summary": "Two cups came broken", "order": "00123", "wanted_by": None}
+DRAFT = "Dear Kato, we are sorry."
+
+
+def mailed(stage: Stage, choice: str, *more: Say, key: str = "mail-1") -> RunView:
+    """A mail came in, and the model says it is of this kind."""
+    answers = (completion(json.dumps({"choice": choice})), completion(json.dumps(DETAILS)), completion(DRAFT))
+    stage.model.script(f"POST {CHAT}", *more, *answers)
+    stage.shop.script("POST /tasks", Say(status=201, json={"id": "tasks-1", "title": "To do", "status": "open"}))
+    return stage.run("mail_desk", MAIL, key)
+
+
+def test_a_mail_is_sorted_and_its_answer_leaves_when_somebody_has_read_it(stage: Stage) -> None:
+    run = mailed(stage, "complaint")
+    assert (run.status, run.waiting_for, stage.subjects()) == ("waiting", "an approval by team:sales_leads", [])
+    assert stage.shop.world.effects[0].body["title"] == "complaint, Two cups came broken"
+    assert stage.decide(run.run, "yes", "person:tom").status == "succeeded"
+    [letter] = [mail for mail in stage.mail.mails if mail.to == ("kato@customer.test",)]
+    assert letter.body().strip() == DRAFT
+    assert state_of(stage, run.run).outputs == {"kind": "complaint", "to_do": "tasks-1", "answered": True}
+    assert mailed(stage, "order").run == run.run
+    assert stage.model.request_count == 3, "the same mail again asks nothing, and pays for nothing"
+
+
+def test_what_a_model_wrote_does_not_leave_against_a_no(stage: Stage) -> None:
+    run = mailed(stage, "order")
+    assert stage.decide(run.run, "no", "person:aya").status == "succeeded"
+    assert (stage.subjects(), stage.made("/tasks")) == ([], ["POST /tasks"])
+
+
+def test_an_advertisement_makes_a_to_do_and_is_not_answered(stage: Stage) -> None:
+    run = mailed(stage, "other")
+    assert (run.status, stage.model.request_count, stage.subjects()) == ("succeeded", 2, [])
+    assert state_of(stage, run.run).outputs["answered"] is False
+
+
+def test_a_model_that_is_busy_and_babbles_is_asked_again_and_one_that_goes_on_ends_the_run(stage: Stage) -> None:
+    run = mailed(stage, "other", rate_limited("openai", "0"), completion("It is a complaint, I think!"))
+    assert (run.status, stage.model.request_count) == ("succeeded", 4)
+    stage.model.script(f"POST {CHAT}", always=completion('{"choice": "spam"}'))
+    run = stage.run("mail_desk", MAIL, "mail-2")
+    assert (run.status, stage.model.request_count, stage.made("/tasks")) == ("failed", 7, ["POST /tasks"])
+    assert run.summary.startswith("name-of-the-model was asked 3 times, and its answer does not fit: choice: must be")
+
+
+def test_without_the_approval_what_a_model_took_out_of_a_mail_cannot_leave(stage: Stage) -> None:
+    stage.change("mail_desk.yaml", "covers: [answer]", "covers: [other]")
+    stage.change("mail_desk.yaml", "text: ${{ steps.draft.text }}", "text: About ${{ steps.details.fields.summary }}")
+    problems = project_of(stage.folder).check("mail_desk")[0].problems
+    [unread] = [problem for problem in problems if problem.code == "FL207"]
+    assert unread.what == '"answer" cannot be undone, and nobody has read what "details" answered'
 
 
 # --- order_intake --------------------------------------------------------------------------------------------------
