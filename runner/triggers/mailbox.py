@@ -20,6 +20,7 @@ from runner.clock import DAY, HOUR, MINUTE, SECOND
 from runner.errors import AmendsError, NotPossible
 from runner.store.arrivals import cursor, restored_after
 from runner.triggers.active import Armed
+from runner.triggers.beside import one_for_each
 from runner.triggers.intake import Coming
 from runner.triggers.mails import LARGEST, Mail, Unreadable, read_head, read_mail
 from runner.triggers.parts import RESTORED, Parts
@@ -92,29 +93,16 @@ class Mailboxes:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._watching: dict[str, asyncio.Task[None]] = {}
         self._looked: set[str] = set()
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Takes mails as long as it is held."""
-        self._parts.active.changed.append(self._look)
-        self._look()
-        try:
+        async with one_for_each(self._parts.active, self._wanted, self._watch):
             yield
-        finally:
-            self._parts.active.changed.remove(self._look)
-            going = list(self._watching.values())
-            for watching in going:
-                watching.cancel()
-            await asyncio.gather(*going, return_exceptions=True)
 
-    def _look(self) -> None:
-        wanted = {armed.name for armed in self._parts.active.all("mail")}
-        for name in self._watching.keys() - wanted:
-            self._watching.pop(name).cancel()
-        for name in wanted - self._watching.keys():
-            self._watching[name] = asyncio.create_task(self._watch(name))
+    def _wanted(self) -> set[str]:
+        return {armed.name for armed in self._parts.active.all("mail")}
 
     async def _watch(self, name: str) -> None:
         pause = FIRST_PAUSE

@@ -25,6 +25,7 @@ from runner.language.expressions import evaluate
 from runner.language.fields import listed_field
 from runner.store.arrivals import cursor, restored_after
 from runner.triggers.active import Armed
+from runner.triggers.beside import one_for_each
 from runner.triggers.intake import Coming
 from runner.triggers.parts import RESTORED, Parts
 
@@ -73,32 +74,19 @@ class Polls:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._asking: dict[str, asyncio.Task[None]] = {}
         self._rings: dict[str, asyncio.Event] = {}
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Polls as long as it is held."""
-        self._parts.active.changed.append(self._look)
-        self._look()
-        try:
+        async with one_for_each(self._parts.active, self._wanted, self._go_on):
             yield
-        finally:
-            self._parts.active.changed.remove(self._look)
-            going = list(self._asking.values())
-            for asking in going:
-                asking.cancel()
-            await asyncio.gather(*going, return_exceptions=True)
 
-    def _look(self) -> None:
+    def _wanted(self) -> set[str]:
         wanted = {place_of(armed) for armed in self._parts.active.all("poll")}
-        for place in self._asking.keys() - wanted:
-            self._asking.pop(place).cancel()
-        for place in wanted - self._asking.keys():
-            self._rings[place] = asyncio.Event()
-            self._asking[place] = asyncio.create_task(self._go_on(place))
         for place in wanted:
-            self._rings[place].set()  # how often may have changed
+            self._rings.setdefault(place, asyncio.Event()).set()  # how often may have changed
+        return wanted
 
     def _armed(self, place: str) -> Armed:
         return next(one for one in self._parts.active.all("poll") if place_of(one) == place)
