@@ -184,6 +184,7 @@ class _Ai(Service):
         clock = MachineClock()
         ends = clock.monotonic() + limit
         said, fields = self._so_far(key, request), request.body["fields"]
+        before = len(said)
         while True:
             wrong: Sequence[str] = ()
             if said:
@@ -193,8 +194,8 @@ class _Ai(Service):
                     return end
             found = await self._ask(request, said, wrong, max(ends - clock.monotonic(), 1))
             if isinstance(found, Outcome):
-                is_first = not said or found.result != "not_sent"
-                return found if is_first else replace(found, result="unknown")
+                was_sent = found.result == "not_sent" and len(said) > before
+                return replace(found, result="unknown") if was_sent else found
             said.append(found)
 
     def _so_far(self, key: str, request: Request) -> list[Said]:

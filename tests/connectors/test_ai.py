@@ -25,6 +25,7 @@ from tests.support.replay import (
     cut,
     declined,
     failing,
+    messages,
     overloaded,
     rate_limited,
     said,
@@ -203,6 +204,28 @@ async def test_a_cut_answer_and_a_refusal_are_told_for_what_they_are(service: Re
     assert service.request_count == 3
 
 
+ENDS = [
+    ("openai", completion(None, finish="tool_calls"), "refused", "it asked for a tool, and there are none"),
+    ("openai", completion("half", finish="content_filter"), "refused", "its content filter left the answer out"),
+    ("openai", completion(None, finish="length"), "refused", "was cut off"),
+    ("openai", completion(None), "unknown", "that is no answer of this kind of service"),
+    ("openai", Say(status=200, json={"choices": []}, done=False), "unknown", "that is no answer of this kind of service"),
+    ("anthropic", messages("I look", stop="tool_use"), "refused", "it asked for a tool, and there are none"),
+    ("anthropic", messages("", stop="refusal"), "refused", "it gives no reason"),
+    ("anthropic", messages("half", stop="model_context_window_exceeded"), "refused", "was cut off"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "answer", "result", "why"), ENDS)
+async def test_what_ended_otherwise_is_never_an_answer(
+    service: ReplayService, kind: str, answer: Say, result: str, why: str
+) -> None:
+    desk = Desk(service, kind)
+    desk.says(answer)
+    found = await desk.call("ask", {"prompt": "Answer."})
+    assert (found.result, why in found.summary) == (result, True)
+
+
 # --- what the service says ------------------------------------------------------------------------------------------
 
 ERRORS = [
@@ -253,7 +276,7 @@ async def test_an_attempt_after_a_429_goes_on_where_the_last_one_was(service: Re
     assert (found.result, found.reason) == ("refused", "rate_limited")
     desk.says(DROP_BEFORE)
     found = await desk.call("sort", SORT)
-    assert found.result == "unknown", "it was asked once before, so it cannot be said that nothing was sent"
+    assert found.result == "unknown"
     desk.says(said(kind, '{"choice": "order"}'))
     found = await desk.call("sort", SORT)
     assert (found.output["choice"], len(found.output["exchange"]), service.request_count) == ("order", 2, 4)
@@ -264,6 +287,15 @@ async def test_an_attempt_after_a_429_goes_on_where_the_last_one_was(service: Re
     assert (await desk.call("sort", SORT, "am_other")).output["choice"] == "complaint"
 
 
+async def test_only_so_many_calls_are_remembered(service: ReplayService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ai, "MOST_KNOWN", 2)
+    desk = Desk(service, "openai")
+    desk.says(*(completion(str(number)) for number in range(9)))
+    ask = {"prompt": "Answer."}
+    told = [(await desk.call("ask", ask, key)).output["text"] for key in ("a", "b", "a", "c", "b", "a")]
+    assert told == ["0", "1", "0", "2", "3", "4"]
+
+
 async def test_all_askings_share_one_deadline(service: ReplayService) -> None:
     desk = Desk(service, "openai")
     slow = completion("{").json
@@ -272,6 +304,25 @@ async def test_all_askings_share_one_deadline(service: ReplayService) -> None:
     found = await desk.call("sort", SORT, limit=250)
     assert (found.result, found.reason) == ("unknown", "timeout")
     assert asyncio.get_running_loop().time() - at < 1
+
+
+async def test_it_is_not_said_that_nothing_was_sent_where_the_second_asking_was_not(service: ReplayService) -> None:
+    desk = Desk(service, "openai")
+    desk.says(Say(status=200, json=completion("{").json, headers={"Connection": "close"}, delay=150, done=False))
+    calling = asyncio.create_task(desk.call("sort", SORT))
+    while not service.requests:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    assert service._server is not None
+    service._server.close()
+    assert ((found := await calling).result, found.reason) == ("unknown", "connection")
+    assert (await desk.call("sort", SORT)).result == "not_sent"
+
+
+async def test_a_field_that_may_be_empty_and_was_left_out_is_nothing(service: ReplayService) -> None:
+    desk = Desk(service, "openai")
+    desk.says(completion('{"order": "1", "lines": []}'))
+    found = await desk.call("extract", EXTRACT)
+    assert found.output["fields"] == {"order": "1", "by": None, "amount": None, "lines": []}
 
 
 # --- limits --------------------------------------------------------------------------------------------------------
