@@ -27,7 +27,7 @@ from sqlalchemy import select
 from runner.app import Amends
 from runner.store.arrivals import listed
 from runner.store.tables import records as records_table
-from tests.cli.terminal import Running
+from tests.cli.terminal import Running, Said
 
 KEY = b"the-secret-of-the-shop"
 FLOW = """\
@@ -62,6 +62,8 @@ class Storm:
     kills: int
     forged: int
     stale: int
+    gently: bool = False
+    """The server is asked to end (SIGTERM) instead of being killed."""
     acknowledged: set[str] = field(default_factory=set)
     answers: Counter[int] = field(default_factory=Counter)
     lost: int = 0
@@ -169,8 +171,11 @@ async def play(storm: Storm, folder: Path, seed: int) -> None:
     async def kill() -> None:
         while marks:
             await is_due.wait()
-            serving[-1].process.kill()
-            await asyncio.to_thread(serving[-1].process.communicate)
+            if storm.gently:
+                storm.wrong += ended_badly(await asyncio.to_thread(serving[-1].end))
+            else:
+                serving[-1].process.kill()
+                await asyncio.to_thread(serving[-1].process.communicate)
             marks.pop(0)
             is_due.clear()
             serving.append(await asyncio.to_thread(Running, "serve", "--port", str(port), folder=folder))
@@ -180,12 +185,16 @@ async def play(storm: Storm, folder: Path, seed: int) -> None:
         await asyncio.gather(kill(), *(send() for _ in range(storm.senders)))
         storm.took = time.monotonic() - began
         await asyncio.to_thread(rest, folder)
-        said = await asyncio.to_thread(serving[-1].end)
-        if said.code:
-            storm.wrong.append(f"the server ended with {said.code}: {said.err}")
+        storm.wrong += ended_badly(await asyncio.to_thread(serving[-1].end))
     finally:
         with serving[-1]:
             pass
+
+
+def ended_badly(said: Said) -> list[str]:
+    """What was wrong with the end of a server that was asked to end."""
+    is_good = said.code == 0 and "Traceback" not in said.err
+    return [] if is_good else [f"the server ended with {said.code}: {said.err[-400:]}"]
 
 
 def rest(folder: Path) -> None:

@@ -37,3 +37,17 @@ def test_each_event_has_one_run_however_the_server_dies(tmp_path: Path) -> None:
         f"1 events without a run: evt-{storm.events}",
         f"1 events with more or less than one record: evt-{storm.events}",
     ]
+
+
+@pytest.mark.timeout(200)
+def test_the_server_ends_in_good_order_while_deliveries_come(tmp_path: Path) -> None:
+    storm, folder = (
+        Storm(deliveries=600, events=60, senders=12, kills=2, forged=20, stale=10, gently=True),
+        tmp_path / "s",
+    )
+    make_project(folder)
+    asyncio.run(play(storm, folder, seed=11))
+    judge(storm, folder)
+    print(f"\n{told(storm)}")
+    assert storm.wrong == []
+    assert (storm.runs, len(storm.acknowledged)) == (storm.events, storm.events)
