@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import pytest
 from runner.contract import Action, Json, Retry, Undo
 from runner.errors import InvalidFlow, NotFound, Problem, SettingsError, StoreCorrupt
 from runner.language.bundle import action_from_json, action_to_json, assemble, restore
-from runner.language.connections import Connections, Kinds, installed, load_connections
+from runner.language.connections import Connections, Imported, Kinds, installed, load_connections
 from runner.language.flow import Duration
 from runner.language.problems import render_all
 from runner.language.project import Project
@@ -38,6 +38,9 @@ class Yaml:
 
     def shipped(self) -> Mapping[str, str]:
         return {"crm": "crm"}
+
+    def imported(self, text: str, file: str, *, name: str = "", tags: Sequence[str] = ()) -> Imported:
+        raise NotFound("no document is needed here")
 
 
 class KeyedHttp(Kind):
