@@ -205,6 +205,9 @@ class Tools(Protocol):
     def file(self, sha256: str) -> bytes:
         """The bytes of a stored file. Raises `NotFound`."""
 
+    def keep(self, content: bytes) -> str:
+        """Stores a file and gives its SHA-256, once it is on the disk. Raises OSError."""
+
     def place(self, path: str) -> Path:
         """Where a path of connections.yaml leads: one that is not absolute begins at the project's folder."""
 

@@ -123,6 +123,10 @@ class ProjectOutside:
         """The bytes of a stored file."""
         return self._past.artifacts.get(sha256)
 
+    def keep(self, content: bytes) -> str:
+        """Stores a file and gives its SHA-256."""
+        return self._past.artifacts.put(content)
+
     def place(self, path: str) -> Path:
         """A path of connections.yaml, from the project's folder on."""
         return Path(self._project.folder) / path

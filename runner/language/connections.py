@@ -262,6 +262,9 @@ class _NothingLent:
     def vault(self) -> Vault:
         raise NotPossible("no token is read by a check")
 
+    def keep(self, content: bytes) -> str:
+        raise NotPossible("no file is stored by a check")
+
     def place(self, path: str) -> FilePath:
         return FilePath(path)
 

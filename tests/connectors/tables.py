@@ -7,9 +7,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from connectors import ai, email, http, quarantine, records, webhook
+from connectors import ai, email, files, http, quarantine, records, webhook
 from connectors.auth import AUTH
 from connectors.declarative import kind_from_text, shipped
+from connectors.sheet import kind as sheet
 from connectors.sql import kind as sql
 from runner.contract import Action, ConnectorKind, Json
 
@@ -20,7 +21,17 @@ EFFECTS = {
     "lookup": "can be asked",
     "once": "once",
 }
-IN_PYTHON: list[ConnectorKind] = [http.KIND, email.KIND, webhook.KIND, sql.KIND, ai.KIND, records.KIND, quarantine.KIND]
+IN_PYTHON: list[ConnectorKind] = [
+    http.KIND,
+    email.KIND,
+    webhook.KIND,
+    sql.KIND,
+    sheet.KIND,
+    files.KIND,
+    ai.KIND,
+    records.KIND,
+    quarantine.KIND,
+]
 
 
 def kinds() -> list[ConnectorKind]:
