@@ -44,6 +44,7 @@ from runner.people.post import Post
 from runner.people.pruning import Pruned, keep_of, prune, prune_by_itself
 from runner.people.quarantine import answer_quarantine
 from runner.people.restored import go_on_restored
+from runner.people.strays import Strays
 from runner.people.table import sentence
 from runner.people.versions import move
 from runner.reading import Reading, database_url
@@ -212,8 +213,9 @@ class OwnDriver:
             await opened.enter_async_context(self.notifier.running())
             self.triggers = self._triggers()
             self.hooks = Webhooks(self.triggers)
-            by_itself = prune_by_itself(self.store, self._project.again, self._clock)
-            opened.callback(asyncio.create_task(by_itself).cancel)
+            strays = Strays(self.notifier, self.post, self.desk, self.store, self._clock, self.triggers.active.all)
+            for forever in (prune_by_itself(self.store, self._project.again, self._clock), strays.watch()):
+                opened.callback(asyncio.create_task(forever).cancel)
             listener = Listener(self._serve, for_watchers=frozenset({"follow"}))
             opened.push_async_callback(listener.close)
             self._lock.announce(await listener.open(str(self._project.folder)))

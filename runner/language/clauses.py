@@ -157,6 +157,7 @@ RateText = Annotated[str, AfterValidator(_checked_rate)]
 Sentence = Annotated[str, Field(min_length=1)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
 Who = Annotated[str, Field(pattern=r"^(person|team):[A-Za-z0-9_]+$")]
+WhoIfAny = Annotated[str, Field(pattern=r"^(nobody|(person|team):[A-Za-z0-9_]+)$")]
 Approver = Annotated[str, Field(pattern=r"^((person|team):[A-Za-z0-9_]+|manager_of:starter)$")]
 ActionName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*\.[A-Za-z][A-Za-z0-9_]*$")]
 Values = dict[str, Any]
@@ -249,7 +250,11 @@ class OnFailureModel(Model, title="on_failure", spoken="on_failure"):
     """What follows a failure, in full."""
 
     do: Literal["compensate", "review"] = optional("compensate, or review: stop, and a person chooses.", "compensate")
-    tell: Who = optional("People of ours who are told, always.", "team:ops")
+    tell: WhoIfAny = optional(
+        "People of ours who are told, always. Default: the owner, of runs that nobody started by hand.",
+        "team:ops",
+        "nobody",
+    )
     within: DurationText = optional("How long they have to answer.", "4 hours")
     escalate_to: Who = optional("Who is told when they do not.", "person:cto")
     if_one_fails: Literal["go_on", "stop"] = optional("What a compensation that gives up does to the rest.", "stop")

@@ -154,10 +154,13 @@ class Step:
     """The approve steps that cover it."""
 
 
+NOBODY = "nobody"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OnFailure:
-    """What follows a failure. `do`: compensate, or review (a person chooses). `then_run`: the flow that is started
-    once when compensation has ended, with `then_with` as its inputs."""
+    """What follows a failure. `do`: compensate, or review (a person chooses). `tell` may be NOBODY. `then_run`: the
+    flow that is started once when compensation has ended, with `then_with` as its inputs."""
 
     do: Literal["compensate", "review"] = "compensate"
     tell: str = ""

@@ -139,7 +139,7 @@ def _of_run(matter: Matter, it: Outgoing) -> Letter:
         _("Nobody who was told has said that they saw it, so you are told.") if it.kind == "escalated" else "",
         _("Say on its page that you have seen it: silence is passed on.")
         if matter.is_to_be_seen and it.kind == "told"
-        else _("You are told because the flow says so; nothing is asked of you."),
+        else _("You are told because the flow says so, or because it is yours; nothing is asked of you."),
         link=f"{matter.address}/runs/{it.run}",
     )
 

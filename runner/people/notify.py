@@ -68,6 +68,11 @@ class Notifier:
         self._known: tuple[str, State, LogEnd] | None = None
         self._down_until: dict[str, int] = {}
 
+    @property
+    def pages(self) -> str:
+        """Where people reach the pages now."""
+        return (self.address or self._project().settings.public_url).rstrip("/")
+
     # -- when --
 
     def observe(self, run: str, events: Sequence[e.Event], state: State) -> None:
@@ -185,7 +190,7 @@ class Notifier:
 
         return letter_about(
             Matter(
-                title=bundle.flow.title, state=state, address=(self.address or settings.public_url).rstrip("/"),
+                title=bundle.flow.title, state=state, address=self.pages,
                 zone=settings.zone, name=name, veil=personal.text if personal is not None else str, question=question,
                 locator=locator, is_to_be_seen=asks_to_see(bundle, state),
             ),

@@ -11,7 +11,7 @@ from runner.core.state import Gate, State
 from runner.language.bundle import Bundle
 from runner.language.calendar import Calendar, after
 from runner.language.duty import chain, told
-from runner.language.flow import Duration
+from runner.language.flow import NOBODY, Duration
 from runner.language.people import ME, People, Person
 from runner.people.post import Channel
 from runner.store.messages import Message
@@ -22,6 +22,9 @@ ESCALATE = "escalate"
 TELLING = (e.ApprovalRequested, e.TimerFired, e.Escalated, e.HandedOff, e.RunFinished)
 """The facts that somebody may be told of."""
 _ENDED_BADLY = frozenset({"failed", "compensated", "stopped", "closed"})
+_ENDED_ALONE = frozenset({"failed", "compensated"})
+_BY_ITSELF = frozenset({"form", "webhook", "schedule", "mail", "poll", "event"})
+"""What `trigger` names where nobody started a run by hand."""
 
 Entitled = Callable[[tuple[str, ...]], tuple[str, ...]]
 
@@ -61,8 +64,8 @@ def messages_of(
             found += _of_gate(staff, state, event, entitled)
         elif isinstance(event, e.HandedOff) and not state.handoffs[event.handoff].choice:
             found += _of_handoff(staff, bundle, state, event)
-        elif isinstance(event, e.RunFinished) and event.status in _ENDED_BADLY and bundle.flow.on_failure.tell:
-            people = meant(staff, state, (bundle.flow.on_failure.tell,), event.at)
+        elif isinstance(event, e.RunFinished) and event.status in _ENDED_BADLY and (name := hears(bundle, state)):
+            people = meant(staff, state, (name,), event.at)
             found += staff.messages(people, "", "told", event.at) if state.root.closed else []
             if asks_to_see(bundle, state):
                 due = after(event.at, bundle.flow.on_failure.within or ANSWER_WITHIN, staff.calendar)
@@ -110,19 +113,28 @@ def meant(staff: Staff, state: State, names: tuple[str, ...], at: int) -> tuple[
 def _of_handoff(staff: Staff, bundle: Bundle, state: State, event: e.HandedOff) -> Iterator[Message]:
     people = meant(staff, state, (event.owner,), event.at)
     yield from staff.messages(people, event.handoff, "handed_off", event.at)
-    words = bundle.flow.on_failure
-    is_failing = state.failure is not None or state.root.closed
-    others = meant(staff, state, (words.tell,), event.at) if words.tell and is_failing else ()
+    tell, is_failing = bundle.flow.on_failure.tell, state.failure is not None or state.root.closed
+    others = meant(staff, state, (tell,), event.at) if tell not in ("", NOBODY) and is_failing else ()
     yield from staff.messages([one for one in others if one not in people], event.handoff, "told", event.at)
     if state.mode == "live" and next_ones(staff, bundle, state, event.owner):
         due = after(event.at, patience(staff, bundle, state, event.owner), staff.calendar)
         yield escalate_at(event.handoff, 0, event.at, due)
 
 
+def hears(bundle: Bundle, state: State) -> str:
+    """Who is told that a run has ended badly: whom the flow names; else its owner, where nobody started it by hand and
+    no person has ended it. Empty for nobody."""
+    tell = bundle.flow.on_failure.tell
+    if tell:
+        return "" if tell == NOBODY else tell
+    is_by_itself = not _BY_ITSELF.isdisjoint(state.trigger) or str(state.trigger.get("by", "")).startswith("run:")
+    return state.owner if is_by_itself and state.status in _ENDED_ALONE else ""
+
+
 def asks_to_see(bundle: Bundle, state: State) -> bool:
     """Whether those who are told that a run has failed are to say that they have seen it."""
     words, is_told = bundle.flow.on_failure, state.status in _ENDED_BADLY and state.root.closed
-    return bool(words.tell and words.escalate_to) and is_told and state.mode == "live"
+    return is_told and state.mode == "live" and bool(words.escalate_to and hears(bundle, state))
 
 
 def escalate_at(handoff: str, level: int, at: int, due: int) -> Message:

@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Any
 
-from sqlalchemy import Connection, delete, exists, insert, select, update
+from sqlalchemy import Connection, delete, exists, func, insert, select, update
 
 from runner.contract import Json
 from runner.core.events import (
@@ -222,9 +222,18 @@ def troubles(connection: Connection) -> Mapping[str, str]:
 
 def _move(batch: Batch, name: str, value: str) -> None:
     batch.written = True
-    moved = update(cursors).where(cursors.c.name == name).values(value=value, at=batch.now)
-    if not batch.connection.execute(moved).rowcount:
-        batch.connection.execute(insert(cursors).values((name, value, batch.now)))
+    move(name, value, batch.now)(batch.connection)
+
+
+def move(name: str, value: str, at: int) -> Callable[[Connection], None]:
+    """For `SqlStore.write`: where a trigger stands now."""
+
+    def write(connection: Connection) -> None:
+        moved = update(cursors).where(cursors.c.name == name).values(value=value, at=at)
+        if not connection.execute(moved).rowcount:
+            connection.execute(insert(cursors).values((name, value, at)))
+
+    return write
 
 
 # --- reading -------------------------------------------------------------------------------------------------------
@@ -258,6 +267,20 @@ def found(arrival: str, *, flow: str = "") -> Callable[[Connection], Sequence[Ar
     def ask(connection: Connection) -> Sequence[Arrival]:
         rows = [_arrival(row) for row in connection.execute(asked)]
         return [row for row in rows if row.id == arrival] or rows
+
+    return ask
+
+
+def strays(flow: str, source: str, since: int) -> Callable[[Connection], tuple[int, int]]:
+    """For `SqlStore.ask`: how many arrivals after `since` were refused or unreadable, and when the newest came."""
+    asked = select(func.count(), func.max(arrivals.c.at)).where(
+        arrivals.c.flow == flow, arrivals.c.at > since, arrivals.c.source == source,
+        arrivals.c.status.in_(("refused", "unreadable")),
+    )  # fmt: skip
+
+    def ask(connection: Connection) -> tuple[int, int]:
+        count, newest = connection.execute(asked).one()
+        return count, newest or 0
 
     return ask
 

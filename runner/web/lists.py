@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from runner.language.people import ME
-from runner.people.told import asks_to_see
+from runner.people.told import asks_to_see, hears
 from runner.store import outbox
 from runner.store.facts import HandOffView
 from runner.telling import sent, words
@@ -42,7 +42,7 @@ def unseen(console: Console, caller: Caller) -> Sequence[dict[str, object]]:
         if asks_to_see(bundle, state) and not state.seen_by:
             found.append({
                 "path": f"/runs/{run}", "run": run, "flow": view.flow, "step": "", "seen": False,
-                "owner": bundle.flow.on_failure.tell, "at": view.ended_at,
+                "owner": hears(bundle, state), "at": view.ended_at,
                 "about": _("A run has failed: {title}", title=view.title),
                 "why": words.sentence(words.summary(view.summary)),
             })  # fmt: skip

@@ -17,10 +17,12 @@ from runner.engine.starting import Wish
 from runner.errors import AlreadySo
 from runner.language.project import Project
 from runner.people.operations import Order
+from runner.people.strays import Strays
 from runner.store import notices, outbox
 from runner.store.lock import EngineLock
 from runner.store.messages import Outgoing
 from runner.telling.story import story_of
+from runner.triggers.intake import Coming
 from runner.web.console import Console
 from tests.people.office import PEOPLE, make_office
 from tests.support.smtp_service import SmtpScript, SmtpService
@@ -470,3 +472,57 @@ async def changed(office: Office, folder: Path, people: str) -> None:
     (folder / "it" / "people.yaml").write_text(people, encoding="utf-8")
     await office.driver.notifier.look_over()
     await office.driver.notifier.send_due()
+
+
+BY_ITSELF = FAILING.replace("COMPENSATE", "cancel").replace("tell: team:leads, within: 30 min, ", "")
+
+
+@pytest.mark.parametrize(
+    ("told", "word", "expected"),
+    [
+        ({"webhook": "orders"}, "", [("tom", "A run has failed: Letters go out")]),
+        ({"schedule": "every day"}, "tell: nobody, ", []),
+        ({}, "", []),
+    ],
+)
+async def test_the_owner_hears_of_a_failure_of_what_starts_by_itself(
+    tmp_path: Path, told: dict[str, Json], word: str, expected: list[tuple[str, str]]
+) -> None:
+    text = BY_ITSELF.replace("escalate_to: person:bob", f"{word}if_one_fails: go_on")
+    async with SmtpService() as mail:
+        project = make_office(tmp_path / "it", mail.port, {"alone": text})
+        async with resumed(project, mail, Turned()) as office:
+            begun = await office.driver.start("alone", Wish(given={}, key="k", told=told))
+            await office.rest(begun.run)
+            assert office.told() == expected
+
+
+async def test_the_owner_hears_once_an_hour_of_what_led_to_no_run(tmp_path: Path) -> None:
+    async with SmtpService() as mail:
+        trigger = '{ event: parcel, fill: { text: "${{ event.text }}" } }'
+        text = f"{TOP}trigger: {trigger}\ninputs: {{ text: text }}\nsteps:\n{SEND}"
+        project = make_office(tmp_path / "it", mail.port, {"hooked": text, "tried": text.replace("live", "draft")})
+        async with resumed(project, mail, Turned()) as office:
+            driver = office.driver
+            await driver.triggers.active.look()
+            strays = Strays(
+                driver.notifier, driver.post, driver.desk, driver.store, office.clock, driver.triggers.active.all
+            )  # fmt: skip
+
+            async def come(*names: str) -> list[tuple[str, str]]:
+                for name in names:
+                    coming = Coming(id=name, digest=name, names={"event": {"text": name} if "fits" in name else {}})
+                    await driver.triggers.intake.take(driver.triggers.active.on("event", "parcel"), coming)
+                office.clock.at += 1
+                await strays.look()
+                return office.told()
+
+            assert await come("fits", "one") == [("tom", "1 arrival led to no run: Letters go out")]
+            assert await come("two", "three") == []
+            office.clock.at += HOUR
+            assert await come("four") == [("tom", "3 arrivals led to no run: Letters go out")]
+            office.clock.at += HOUR
+            assert await come() == []
+            mail.tell(SmtpScript(at_connect=["drop"]))
+            assert await come("five") == []
+            assert await come() == [("tom", "1 arrival led to no run: Letters go out")]

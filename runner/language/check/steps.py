@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from runner.errors import Problem
 from runner.language.check.context import Context, rule
 from runner.language.fields import field_type
+from runner.language.flow import NOBODY
 from runner.language.nearest import did_you_mean, nearest
 from runner.language.source import Path
 
@@ -82,7 +83,7 @@ def _nearest_name(name: str, known: tuple[str, ...]) -> str:
 def _people(context: Context) -> Iterator[tuple[Path, str]]:
     flow = context.flow
     yield ("owner",), flow.owner
-    yield ("on_failure", "tell"), flow.on_failure.tell
+    yield ("on_failure", "tell"), flow.on_failure.tell if flow.on_failure.tell != NOBODY else ""
     yield ("on_failure", "escalate_to"), flow.on_failure.escalate_to
     for placed in context.placed:
         step, path = placed.step, placed.path
