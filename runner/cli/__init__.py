@@ -27,6 +27,7 @@ NOUNS: dict[str, str] = {
     "triggers": "what starts flows by itself, what came, and what it led to",
     "approvals": "what waits for a yes: list, show, approve, reject",
     "handoffs": "what waits for a person: list, show, ack, resolve",
+    "records": "the project's own tables: list, show",
     "quarantine": "records that were set aside: list, release, discard",
     "people": "sign-in links, passwords and tokens: invite, password, token",
     "flows": "the project's flows, their versions, what differs",
