@@ -30,6 +30,39 @@ def load(path: str) -> Any:
     return json.loads(text) if path.endswith(".json") else YAML(typ="safe").load(text)
 
 
+def fits(step: str, wanted: str) -> bool:
+    """Whether a step of a written path, `{id}` or `{range}:append`, can be the wanted one, in which `*` is filled in."""
+    return re.fullmatch(re.sub(r"\\\{\w+\\\}", ".+", re.escape(step)), wanted) is not None
+
+
+def from_discovery(data: Any) -> Any:
+    """Google's discovery document as an OpenAPI one, as far as it is compared."""
+    schemas = json.loads(json.dumps(data["schemas"]).replace('"$ref": "', '"$ref": "#/schemas/'))
+    paths: dict[str, Any] = {}
+
+    def walk(resource: Any) -> None:
+        for method in (resource.get("methods") or {}).values():
+            path = "/" + data["servicePath"] + method["path"].replace("{+", "{")
+            paths.setdefault(path, {})[method["httpMethod"].lower()] = {
+                "parameters": [
+                    {"name": n, "in": one["location"], **one} for n, one in method.get("parameters", {}).items()
+                ],
+                "requestBody": {"content": {"json": {"schema": {"$ref": f"#/schemas/{method['request']['$ref']}"}}}}
+                if "request" in method
+                else {},
+                "responses": {
+                    "200": {"schema": {"$ref": f"#/schemas/{method['response']['$ref']}"}}
+                    if "response" in method
+                    else {}
+                },
+            }
+        for inner in (resource.get("resources") or {}).values():
+            walk(inner)
+
+    walk(data)
+    return {"paths": paths, "schemas": schemas}
+
+
 @dataclass
 class Document:
     """One OpenAPI 3 or Swagger 2 document."""
@@ -85,8 +118,8 @@ class Document:
         best: tuple[int, str] | None = None
         for written in self.data["paths"]:
             steps, wanted = written.strip("/").split("/"), path.strip("/").split("/")
-            if len(steps) == len(wanted) and all("{" in a or a == b for a, b in zip(steps, wanted, strict=True)):
-                literal = sum("{" not in step for step in steps)
+            if len(steps) == len(wanted) and all(fits(a, b) for a, b in zip(steps, wanted, strict=True)):
+                literal = sum(len(re.sub(r"\{\w+\}", "", step)) for step in steps)
                 if method in self.data["paths"][written] and (best is None or literal > best[0]):
                     best = (literal, written)
         if best is None:
@@ -118,6 +151,9 @@ class Comparison:
                         {**(request.get("query") or {}), **({key["query"]: 1} if "query" in key else {})},
                     )
                     self._body(where, document, *found, request, key)
+                    headers = {str(one["name"]).lower() for one in found[1] if one.get("in") == "header"}
+                    if headers and str(key.get("header", "")).lower() not in {"", *headers}:
+                        self.wrong.append(f"{where}: no header {key['header']}")
                     return document, found[0]
         self.wrong.append(f"{where}: there is no {method.upper()} {path}")
         return None
@@ -221,7 +257,9 @@ def compare(connector: Mapping[str, Any], documents: list[Any], skip: frozenset[
 
 
 if __name__ == "__main__":
-    done = compare(load(sys.argv[1]), [load(path) for path in sys.argv[2:]])
+    done = compare(
+        load(sys.argv[1]), [from_discovery(d) if "discoveryVersion" in d else d for d in map(load, sys.argv[2:])]
+    )
     for line in done.wrong:
         print(" ", line)
     print(Path(sys.argv[1]).name, done.seen, f"{len(done.wrong)} not in the documents")

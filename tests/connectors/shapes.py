@@ -23,6 +23,24 @@ SHAPES: dict[str, list[tuple[str, int, Any, str]]] = {
     "freshdesk": [
         ("create_ticket", 400, {"description": "Validation failed", "errors": [{"field": "status", "message": "It should be one of these values: '2,3,4,5'", "code": "invalid_value"}]}, "invalid"),
     ],
+    "freee": [
+        ("create_deal", 400, {"status_code": 400, "errors": [{"type": "validation", "messages": ["取引先が存在しません。"]}]}, "invalid"),
+        ("create_deal", 403, {"status_code": 403, "errors": [{"type": "status", "messages": ["アクセスする権限がありません"]}]}, "forbidden"),
+        ("get_deal", 404, {"status_code": 404, "errors": [{"type": "status", "messages": ["見つかりません"]}]}, "not found"),
+    ],
+    "google_calendar": [
+        ("create_event", 409, {"error": {"code": 409, "message": "The requested identifier already exists.", "errors": [{"reason": "duplicate"}]}}, "already_there"),
+        ("create_event", 403, {"error": {"code": 403, "message": "Rate Limit Exceeded", "errors": [{"reason": "rateLimitExceeded"}]}}, "rate_limited"),
+        ("create_event", 403, {"error": {"code": 403, "message": "Forbidden", "errors": [{"reason": "forbiddenForNonOrganizer"}]}}, "forbidden"),
+        ("create_event", 400, {"error": {"code": 400, "message": "Invalid start time.", "errors": [{"reason": "invalid"}]}}, "invalid"),
+        ("cancel_event", 410, {"error": {"code": 410, "message": "Resource has been deleted", "errors": [{"reason": "deleted"}]}}, "not_found"),
+        ("get_event", 404, {"error": {"code": 404, "message": "Not Found", "errors": [{"reason": "notFound"}]}}, "not found"),
+    ],
+    "google_sheets": [
+        ("append_row", 400, {"error": {"code": 400, "message": "Unable to parse range: Nowhere", "status": "INVALID_ARGUMENT"}}, "invalid"),
+        ("append_row", 403, {"error": {"code": 403, "message": "The caller does not have permission", "status": "PERMISSION_DENIED"}}, "forbidden"),
+        ("read_range", 404, {"error": {"code": 404, "message": "Requested entity was not found.", "status": "NOT_FOUND"}}, "not found"),
+    ],
     "github": [
         ("create_issue", 403, {"message": "API rate limit exceeded", "headers": {"x_ratelimit_remaining": "0"}}, "rate_limited"),
         ("comment", 403, {"message": "You have exceeded a secondary rate limit. Please wait."}, "rate_limited"),
@@ -93,6 +111,12 @@ SHAPES: dict[str, list[tuple[str, int, Any, str]]] = {
         ("get_page", 404, {"object": "error", "code": "object_not_found", "message": "Could not find page."}, "not found"),
         ("create_page", 503, {"object": "error", "code": "service_unavailable", "message": "Notion is unavailable."}, "unknown"),
     ],
+    "paypal": [
+        ("refund", 422, {"name": "UNPROCESSABLE_ENTITY", "message": "The requested action could not be performed.", "details": []}, "invalid"),
+        ("refund", 403, {"name": "NOT_AUTHORIZED", "message": "Authorization failed due to insufficient permissions."}, "forbidden"),
+        ("get_capture", 404, {"name": "RESOURCE_NOT_FOUND", "message": "The specified resource does not exist."}, "not found"),
+        ("capture_order", 200, {"id": "o_1", "status": "PAYER_ACTION_REQUIRED"}, "unknown"),
+    ],
     "pipedrive": [
         ("create_deal", 400, {"success": False, "error": "title is required"}, "invalid"),
         ("create_deal", 403, {"success": False, "error": "Couldn't add the deal. Open deals limit reached.", "code": "feature_capping_deals_limit"}, "forbidden"),
@@ -102,9 +126,24 @@ SHAPES: dict[str, list[tuple[str, int, Any, str]]] = {
     "redmine": [
         ("create_issue", 422, {"errors": ["Subject cannot be blank"]}, "invalid"),
     ],
+    "salesforce": [
+        ("create_record", 403, [{"errorCode": "REQUEST_LIMIT_EXCEEDED", "message": "TotalRequests Limit exceeded."}], "rate_limited"),
+        ("create_record", 400, [{"errorCode": "REQUIRED_FIELD_MISSING", "message": "Required fields are missing: [LastName]"}], "invalid"),
+        ("update_record", 403, [{"errorCode": "INSUFFICIENT_ACCESS", "message": "insufficient access rights"}], "forbidden"),
+        ("get_record", 404, [{"errorCode": "NOT_FOUND", "message": "The requested resource does not exist"}], "not found"),
+        ("create_record", 300, ["/services/data/v62.0/sobjects/Account/001", "/services/data/v62.0/sobjects/Account/002"], "redirect?"),
+    ],
     "sendgrid": [
         ("send_mail", 400, {"errors": [{"message": "The from email does not contain a valid address.", "field": "from.email"}]}, "invalid"),
         ("resume_batch", 404, {"errors": [{"message": "batch id not found"}]}, "not_found"),
+    ],
+    "shopify": [
+        ("add_tags", 200, {"errors": [{"message": "Throttled", "extensions": {"code": "THROTTLED"}}]}, "rate_limited"),
+        ("add_tags", 200, {"errors": [{"message": "Access denied for tagsAdd field.", "extensions": {"code": "ACCESS_DENIED"}}]}, "forbidden"),
+        ("add_tags", 200, {"data": {"tagsAdd": {"node": None, "userErrors": [{"message": "Product does not exist"}]}}}, "invalid"),
+        ("remove_tags", 200, {"data": {"tagsRemove": {"node": None, "userErrors": [{"message": "Product does not exist"}]}}}, "invalid"),
+        ("refund", 200, {"data": {"refundCreate": {"refund": None, "userErrors": [{"message": "Order does not exist"}]}}}, "invalid"),
+        ("refund", 200, {"errors": [{"message": "Internal error", "extensions": {"code": "INTERNAL_SERVER_ERROR"}}]}, "unreadable?"),
     ],
     "slack": [
         ("post_message", 200, {"ok": False, "error": "ratelimited"}, "rate_limited"),
