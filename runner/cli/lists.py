@@ -15,6 +15,7 @@ from runner.cli import page, place
 from runner.cli.place import AsJson, Reveal
 from runner.clock import iso, shown
 from runner.contract import Json
+from runner.core.status import APPROVAL
 from runner.store.facts import HandOffView, RunFilter, RunView
 from runner.telling import times, words
 
@@ -82,7 +83,8 @@ def _why(view: RunView, zone: str) -> str:
     if view.status == "needs_person":
         return words.plain(f"{view.needs}: {view.at_step}" if view.at_step else view.needs)
     if view.status == "waiting":
-        wake = f" until {shown(view.wake_at, zone)}" if view.wake_at else ""
+        is_asked = view.waiting_for.startswith(APPROVAL)  # what wakes it may be a reminder; `runs show` has the end
+        wake = f" until {shown(view.wake_at, zone)}" if view.wake_at and not is_asked else ""
         what = view.waiting_for.removeprefix("a timer").removeprefix("waits for ")
         return words.plain(f"{view.at_step} waits{f' for {what}' if what else ''}{wake}")
     stands = f"{view.stands} stand. " if view.status == "stopped" and view.stands else ""

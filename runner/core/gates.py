@@ -16,7 +16,7 @@ from runner.core.place import Place, action_input
 from runner.core.state import Failure, Gate, State
 from runner.errors import EvaluationError
 from runner.language.bundle import Bundle
-from runner.language.calendar import after
+from runner.language.calendar import after, half_way
 from runner.language.flow import Duration, Step, every_step
 
 NOBODY = "Nobody answered in time."
@@ -107,7 +107,7 @@ def _ask(place: Place, before: Gate | None) -> Command:
         return _ended(place, "yes", {"by": "", "at": iso(now), "comment": ""})
     calendar = place.bundle.working
     due = after(now, approval.within, calendar)
-    half = now + (due - now) // 2
+    half = half_way(now, approval.within, calendar)
     is_draft = place.state.mode == "draft"
     shows = place.shown({path: "${{ " + path + " }}" for path in approval.shows}, names)
     request = e.ApprovalRequested(
@@ -128,7 +128,7 @@ def ask_undo(place: Place, before: Gate | None, action: str, whole: Mapping[str,
     field = place.bundle.actions[action].fan_out
     request = e.ApprovalRequested(
         at=now, step=place.path, approval=place.path + UNDO, round=before.round + 1 if before is not None else 1,
-        covers=(place.path,), due=due, by=by, remind=now + (due - now) // 2, good_for=UNDO_GOOD_FOR.ms,
+        covers=(place.path,), due=due, by=by, remind=half_way(now, UNDO_WITHIN, calendar), good_for=UNDO_GOOD_FOR.ms,
         shown={"question": f"Make good what step {place.step.id} did?", "shows": {}},
     )  # fmt: skip
     cover = Cover(action=action, input=whole, parts=tuple(parted(whole, field)), purpose="undo")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from runner.clock import HOUR
+from runner.clock import HOUR, MINUTE
 from runner.contract import Json
 from runner.language.flow import Duration
 
@@ -61,8 +61,17 @@ def after(at: int, duration: Duration, calendar: Calendar) -> int:
     if duration.unit == "business_day":
         return _business_days_after(at, duration.amount, calendar)
     if duration.unit == "business_hour":
-        return _business_hours_after(at, duration.amount, calendar)
+        return _open_ms_after(at, duration.amount * HOUR, calendar)
     return at + duration.ms
+
+
+def half_way(at: int, duration: Duration, calendar: Calendar) -> int:
+    """When half of the duration is over, in its own kind of time: never outside business hours for a business one."""
+    if duration.unit not in ("business_day", "business_hour"):
+        return at + duration.ms // 2
+    opens, closes = calendar.hours
+    unit = HOUR if duration.unit == "business_hour" else (closes - opens) * MINUTE
+    return _into_open_time(_open_ms_after(at, duration.amount * unit // 2, calendar), calendar)
 
 
 def business_day(start: date, amount: int, calendar: Calendar) -> date:
@@ -93,8 +102,7 @@ def _business_days_after(at: int, amount: int, calendar: Calendar) -> int:
     return _instant(datetime.combine(day, local.time()), calendar)
 
 
-def _business_hours_after(at: int, amount: int, calendar: Calendar) -> int:
-    left = amount * HOUR
+def _open_ms_after(at: int, left: int, calendar: Calendar) -> int:
     start = _into_open_time(at, calendar)
     for _ in range(_SEARCH_DAYS):
         day = _local(start, calendar).date()

@@ -23,6 +23,7 @@ from runner.store.facts import PLACE, RELEASE, EffectView, LogRow, RunView
 from runner.store.personal import Personal
 from runner.store.sql import SqlStore
 from runner.telling import sent, times, words
+from runner.telling.deadline import time_to_decide
 from runner.telling.lines import Teller
 from runner.telling.tree import Line
 from runner.tongue import _, marked, point
@@ -161,6 +162,7 @@ def status_line(story: Story, named: Callable[[str], str] = words.plain) -> str:
         form = marked("{status}: step {step} {thing}") if step else marked("{status}: {thing}")
         return _(form, status=text, step=step, thing=thing)
     at = point(view.wake_at, story.zone, exact=True) if view.wake_at is not None else ""
+    at = time_to_decide(story.bundle, state, story.zone, named) if asks else at
     if view.waiting_for.startswith((EVENT, APPROVAL)):
         form = WAITS_UNTIL if at else marked("{status}: step {step} waits for {thing}")
         return _(form, status=text, step=step, thing=thing, time=at)

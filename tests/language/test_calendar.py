@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from zoneinfo import ZoneInfo
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.language.calendar import Calendar, after, business_day
+from runner.language.calendar import Calendar, after, business_day, half_way
 from runner.language.clauses import duration as parse_duration
 from runner.language.flow import Duration
 
@@ -21,8 +22,8 @@ def at(text: str, zone: str = "Asia/Tokyo") -> int:
     return round(datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp() * 1000)
 
 
-def ends(start: str, duration: str, calendar: Calendar = TOKYO) -> str:
-    found = after(at(start, calendar.zone), parse_duration(duration), calendar)
+def ends(start: str, duration: str, calendar: Calendar = TOKYO, by: Callable[..., int] = after) -> str:
+    found = by(at(start, calendar.zone), parse_duration(duration), calendar)
     return datetime.fromtimestamp(found / 1000, tz=UTC).astimezone(ZoneInfo(calendar.zone)).strftime("%a %m-%d %H:%M")
 
 
@@ -83,6 +84,21 @@ def test_what_is_no_duration_gets_a_sentence(text: str) -> None:
 )
 def test_business_time_ends_when_people_expect_it(start: str, duration: str, end: str) -> None:
     assert ends(start, duration) == end
+
+
+@pytest.mark.parametrize(
+    ("start", "duration", "half"),
+    [
+        ("2026-09-04T17:00", "2 business days", "Mon 09-07 17:00"),  # a Friday
+        ("2026-09-04T20:00", "2 business days", "Tue 09-08 09:00"),
+        ("2026-09-04T10:00", "1 business day", "Fri 09-04 14:30"),
+        ("2026-09-04T16:00", "1 business day", "Mon 09-07 11:30"),
+        ("2026-09-04T16:00", "4 business hours", "Mon 09-07 09:00"),
+        ("2026-09-04T20:00", "4 hours", "Fri 09-04 22:00"),
+    ],
+)
+def test_half_of_the_time_is_of_the_same_kind(start: str, duration: str, half: str) -> None:
+    assert ends(start, duration, by=half_way) == half
 
 
 def test_holidays_do_not_count() -> None:

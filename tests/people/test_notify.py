@@ -21,7 +21,7 @@ from runner.people.strays import Strays
 from runner.store import notices, outbox
 from runner.store.lock import EngineLock
 from runner.store.messages import Outgoing
-from runner.telling.story import story_of
+from runner.telling.story import status_line, story_of
 from runner.triggers.intake import Coming
 from runner.web.console import Console
 from tests.people.office import PEOPLE, make_office
@@ -526,3 +526,17 @@ async def test_the_owner_hears_once_an_hour_of_what_led_to_no_run(tmp_path: Path
             mail.tell(SmtpScript(at_connect=["drop"]))
             assert await come("five") == []
             assert await come() == [("tom", "1 arrival led to no run: Letters go out")]
+
+
+async def test_a_run_waits_until_silence_is_a_no_and_says_who_is_asked_before(tmp_path: Path) -> None:
+    async with SmtpService() as mail, at_work(tmp_path / "it", mail) as office:
+        run = await office.start("asking", text="Hello")
+        amends = Amends.open(tmp_path / "it")
+        waits = "step go waits for an approval by team:leads until 2026-09-01 13:00:00 +09:00"
+        said = status_line(story_of(amends, run, zone="Asia/Tokyo"))
+        assert said.endswith(f"{waits}; person:tom is asked too at 2026-09-01 11:00:00 +09:00")
+        await office.turn(run, 2 * HOUR)
+        assert status_line(story_of(amends, run, zone="Asia/Tokyo")).endswith(
+            f"{waits.replace('leads', 'leads or person:tom')}"
+        )
+        amends.close()
