@@ -64,6 +64,7 @@ HOMES = {
     "holidays": ("runner.language.holidays",),
     "httpx": ("connectors", "runner.people.provider"),
     "httpx_aiohttp": ("connectors",),
+    "icalendar": ("connectors.calendar",),
     "imapclient": ("connectors.imap",),
     "joserfc": ("runner.people.provider",),
     "jinja2": ("runner.language.expressions", "runner.language.templates", "runner.web"),
