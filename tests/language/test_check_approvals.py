@@ -356,7 +356,8 @@ def test_an_item_that_may_be_left_out_needs_a_guard() -> None:
 # --- who is asked --------------------------------------------------------------------------------------------------
 
 ALONE = (
-    "FL303 whoever starts the run cannot approve it, and then too few are left to ask | name one person more, or a team"
+    "FL303 whoever starts the run cannot approve it, and then too few are left to ask | "
+    "name one person more or a team, or write escalate_to: person:…, who is asked where the starter is the only one"
 )
 EVENT = "trigger: { event: order.came }\n"
 

@@ -166,6 +166,11 @@ def find_no_names(context: Context) -> Iterator[Problem]:
 _NOTHING = parsed("1")
 
 
+_ONE_MORE = (
+    "name one person more or a team, or write escalate_to: person:…, who is asked where the starter is the only one"
+)
+
+
 @rule("FL303", "FL301")
 def find_starters_alone(context: Context) -> Iterator[Problem]:
     """An approval that the starter would have to give: nobody approves what they started themselves."""
@@ -183,4 +188,4 @@ def find_starters_alone(context: Context) -> Iterator[Problem]:
             yield context.source.problem("FL301", path, what, "name more people, or a team")
         elif max(len(asked) - has_starter, 0) + beside < approval.needs:
             what = "whoever starts the run cannot approve it, and then too few are left to ask"
-            yield context.source.problem("FL303", path, what, "name one person more, or a team")
+            yield context.source.problem("FL303", path, what, _ONE_MORE)
