@@ -174,6 +174,9 @@ def value_at(data: Json, path: Path) -> Json:
 # --- our words -----------------------------------------------------------------------------------------------------
 
 
+_COMMA = "inside { } a comma ends a value: put the sentence in quotes, or on its own line"
+
+
 def _problems(
     detail: ErrorDetails, path: Path, source: Source, root: type[Model], forms: Mapping[str, type[Model]]
 ) -> Iterator[Problem]:
@@ -184,7 +187,9 @@ def _problems(
         yield source.problem("FL005", path[:-1], f'{model.spoken} has no "{name}"', hint)
     elif kind == "extra_forbidden":
         what, known = f'"{name}" is not a key of {model.spoken}', _keys_of(model)
-        yield source.problem("FL003", path, what, did_you_mean(name, known, "its keys"), on="key")
+        is_sentence = " " in name and value_at(source.data, path) is None  # inside { } a comma has begun a new key
+        hint = _COMMA if is_sentence else did_you_mean(name, known, "its keys")
+        yield source.problem("FL003", path, what, hint, on="key")
     elif path in source.broken:
         return
     elif value_at(source.data, path) is None and kind != "value_error":

@@ -31,6 +31,9 @@ FIXES: dict[str, list[tuple[str, str]]] = {
     "fl002_number_in_text": [("00123", '"00123"')],
     "fl003_full_width_sign": [("steps：", "steps:"), ("with：｛ code: pro ｝", "with: { code: pro }")],
     "fl003_full_width_value": [("title：Call", "{ title: Call }")],
+    "fl003_sentence_in_braces": [
+        ("It is the last step, so nothing follows", '"It is the last step, so nothing follows"')
+    ],
     "fl003_unknown_key": [("compensat:", "compensate:")],
     "fl003_unknown_verb": [("reed:", "read:")],
     "fl004_anchor": [("&plan ", ""), ("*plan", "{ code: pro }")],
