@@ -343,3 +343,27 @@ def test_an_answer_goes_into_a_called_flow_and_comes_out_of_it() -> None:
     assert [
         one for one in told(draft + AI + through + pay.replace("sent.a", "sent.b"), small=asker) if "FL207" in one
     ] == [f'FL207 "pay" cannot be undone, and nobody has read what "answer" answered | {READ}']
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "found"),
+    [
+        ("outcome.go == 'done'", "outcome.go == 'late'", False),
+        ("outcome.go == 'done' and inputs.count > 3", "outcome.go == 'late'", False),
+        ("inputs.count > 3", "not (inputs.count > 3)", False),
+        ("not given(inputs.about)", "given(inputs.about)", False),
+        ("outcome.go == 'done'", "outcome.go == 'done'", True),
+        ("outcome.go == 'done'", "outcome.go != 'done'", True),
+        ("outcome.go == 'done'", "inputs.about == 'late'", True),
+        ("outcome.go == 'done' or inputs.count > 3", "outcome.go == 'late'", True),
+    ],
+)
+def test_steps_that_exclude_each_other_do_not_stand_before_each_other(first: str, second: str, found: bool) -> None:
+    go = "  - { id: go, wait_for: word, within: 1 day, if_late: continue }\n"
+    text = go + "".join(
+        f"  - id: {name}\n    do: mail.send\n    when: ${{{{ {when} }}}}\n"
+        f"    with: {{ to: a@acme.example, subject: Hello, text: Hello }}\n"
+        "    unattended: It is only a greeting.\n    compensate: { none: It is only a greeting. }\n"
+        for name, when in (("told", first), ("told_no", second))
+    )
+    assert [one[:5] for one in told(HEAD + text)] == ["FL204"] * found

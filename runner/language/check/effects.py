@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from runner.contract import Action, Retry
 from runner.errors import Problem
 from runner.language.check.context import Context, Placed, Text, rule
+from runner.language.check.guards import exclude
 from runner.language.expressions import NameUse
 from runner.language.flow import RetryWords
 from runner.language.source import Path
@@ -84,7 +85,7 @@ def _may_fail_after(context: Context, placed: Placed) -> tuple[str, str]:
     lists = [outer.step for outer in placed.around if outer.step.verb == "each"]
     own = {placed.step.id, *(each.id for each in lists)}
     for one in context.placed:
-        if own & one.earlier and one.step.verb in _CAN_FAIL:
+        if own & one.earlier and one.step.verb in _CAN_FAIL and not exclude(placed.guards, one.guards):
             return f'"{one.step.id}"', "move it to the end"
     for each in lists:
         if each.if_one_fails == "stop":

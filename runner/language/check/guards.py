@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from runner.language.check.context import Placed, Text, only_expression, parsed
-from runner.language.expressions import given_paths, missing_paths, names
+from runner.language.expressions import given_paths, missing_paths, names, path_of
 
 Branches = tuple[tuple[str, int], ...]
 
@@ -25,6 +25,29 @@ def guards_of(text: Text) -> tuple[str, ...]:
         return ()
     guards = text.placed.guards
     return guards[:-1] if text.path == (*text.placed.path, "when") and text.placed.step.when is not None else guards
+
+
+def exclude(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Whether some conditions never hold together with others: two values of one name, or a yes and its no."""
+    mine, theirs = ([part for guard in guards for part in _parts(guard)] for guards in (one, other))
+    values = dict(filter(None, map(_value_of, mine)))
+    return any(
+        (found := _value_of(part)) is not None and values.get(found[0], found[1]) != found[1] for part in theirs
+    ) or any(_denies(part, each) or _denies(each, part) for part in mine for each in theirs)
+
+
+def _value_of(part: Any) -> tuple[Any, Any] | None:
+    """(the name, the value) of `name == 'value'`."""
+    if type(part).__name__ != "Compare" or len(part.ops) != 1 or part.ops[0].op != "eq":
+        return None
+    name, value = part.expr, part.ops[0].expr
+    if path_of(name) is None or type(value).__name__ != "Const":
+        return None
+    return path_of(name), value.value
+
+
+def _denies(part: Any, other: Any) -> bool:
+    return type(part).__name__ == "Not" and bool(part.node == other)
 
 
 def _parts(condition: str) -> Iterator[Any]:
