@@ -64,16 +64,22 @@ def _is_decided(
         return any(_same(send, event) for send in sends)
     if isinstance(event, e.ApprovalLapsed):
         return any(event.approval == name for send in sends for name, _ in send.gates)
-    asks = [command.request for command in commands if isinstance(command, Ask)]
+    asked = [command for command in commands if isinstance(command, Ask)]
     if isinstance(event, e.ApprovalRequested):
-        known = replace(event, asked=(), shown={}, hash="")
-        return any(replace(request, shown={}) == known for request in asks)
+        return any(_is_asked(ask, event) for ask in asked)
+    asks = [ask.request for ask in asked]
     if any(request.step == event.step for request in asks) and isinstance(event, e.StepFailed | e.HandedOff):
         return True
     if isinstance(event, e.RecordLocked):
         return any(event.record in send.lock and event.step == send.step for send in sends)
     summary = getattr(event, "summary", "").removeprefix("It could not be looked up: ")
     return any(fail_request(bundle, state, send, summary, event.at) == event for send in sends)
+
+
+def _is_asked(ask: Ask, event: e.ApprovalRequested) -> bool:
+    """Who may be asked is added at the question; where they are too few, so is who would be asked half-way."""
+    known, request = replace(event, asked=(), shown={}, hash=""), replace(ask.request, shown={})
+    return known in (request, replace(request, by=(*request.by, ask.escalate_to), half=0))
 
 
 def _same(send: Send, event: e.CallIntended) -> bool:
