@@ -108,6 +108,8 @@ def head(story: Story) -> RenderableType:
     table.add_row("Owner", f"{words.plain(view.owner)}{starter}")
     if view.continues:
         table.add_row("After", f"it cleans up after run {view.continues}")
+    if story.successor:
+        table.add_row("Anew", f"it was started anew as run {story.successor}")
     if story.state.outputs:
         table.add_row("Result", sent.pairs(story.state.outputs))
     return table

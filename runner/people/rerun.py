@@ -19,9 +19,7 @@ def wish_anew(store: Store, view: RunView, state: State, by: str) -> Wish:
     """
     view = store.run(view.run)  # as it is: what people see of it may lack personal data
     _refuse(view, state)
-    same = store.run_of_key(view.flow, view.mode, view.run_key)
-    if same is not None and same[0].rerun > view.rerun:
-        newest = same[0].run
+    if newest := successor(store, view):
         raise AlreadySo(_(
             "run {run} was run again as {newest}; start that one anew: amends runs rerun {newest}",
             run=view.run, newest=newest,
@@ -36,6 +34,12 @@ def wish_anew(store: Store, view: RunView, state: State, by: str) -> Wish:
         given=first.inputs, key=str(first.trigger.get("id", "")), starter=by, mode=view.mode, source=f"rerun {again}",
         rerun=again,
     )  # fmt: skip
+
+
+def successor(store: Store, view: RunView) -> str:
+    """The newest run that was started anew in the place of one, as its row stands in the store; empty for none."""
+    same = store.run_of_key(view.flow, view.mode, view.run_key) if view.ended_at is not None else None
+    return same[0].run if same is not None and same[0].rerun > view.rerun else ""
 
 
 def _refuse(view: RunView, state: State) -> None:

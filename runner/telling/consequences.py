@@ -18,7 +18,10 @@ DOES: Mapping[str, str] = {
     "stop_compensate": marked("Nothing more is begun. What the run has done is made good, the newest first."),
     "compensate": marked("Nothing more is begun. What the run has done is made good, the newest first."),
     "take_over": marked("All that is left of the run is yours: nothing more is done by itself, and the run is closed."),
-    "rerun": marked("A new run begins with the same inputs under the same key."),
+    "rerun": marked(
+        "A new run begins with the same inputs under the same key, and with the flow as it is now. Who approved this "
+        "one is asked again."
+    ),
     "retry": marked("The step is tried again, and the run goes on from there."),
     "again": marked("The service is asked once more with the same key, so it does not do the same thing twice."),
     "skip": marked("The run goes on as if this step had nothing to do."),

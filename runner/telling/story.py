@@ -17,6 +17,7 @@ from runner.engine.past import PAGE
 from runner.errors import InvalidFlow, NotFound, NotPossible, StoreCorrupt
 from runner.language.bundle import Bundle, restore
 from runner.people.operations import possible
+from runner.people.rerun import successor
 from runner.recorded import retold
 from runner.store.abridged import FEW, WHOLE, Abridged, FoldedEffects, item_of
 from runner.store.facts import PLACE, RELEASE, EffectView, LogRow, RunView
@@ -40,7 +41,7 @@ class Story:
     are without them. `folded` are effects of ended items of long lists, which `effects` leaves out.
 
     `now` is ms since the epoch, `zone` the reader's, `whole` the part of which nothing is folded ("": all of it),
-    `events` what was read of the log, as far as that was kept.
+    `events` what was read of the log, as far as that was kept, `successor` the run that was started anew in its place.
     """
 
     view: RunView
@@ -54,6 +55,7 @@ class Story:
     names: Mapping[str, str] = field(default_factory=dict)
     whole: str | None = None
     events: tuple[e.Event, ...] = ()
+    successor: str = ""
 
     @property
     def lines(self) -> tuple[Line, ...]:
@@ -284,6 +286,7 @@ class Telling:
             self._bundle = _bundle_of(self._amends, view)
         assert self._teller is not None
         self._teller.use(self._bundle)
+        anew = successor(store, view)
         effects, folded = store.told_effects(self._run, self._abridged) if with_effects else ([], [])
         if self._personal is not None:
             view, effects = self._personal.fields_of(view), [self._personal.fields_of(each) for each in effects]
@@ -293,7 +296,7 @@ class Telling:
         return Story(
             view=view, bundle=self._bundle, state=state, effects=tuple(effects), folded=tuple(folded), zone=self._zone,
             told=self._teller.told(asked, pending.difference(asked)), now=self._amends.clock.now(),
-            names=self._teller.scopes.names, whole=self._whole, events=tuple(self._kept or ()),
+            names=self._teller.scopes.names, whole=self._whole, events=tuple(self._kept or ()), successor=anew,
         )  # fmt: skip
 
     def _new_rows(self) -> Iterator[Sequence[LogRow]]:
@@ -365,10 +368,10 @@ def story_of(amends: Amends, run: str, zone: str, *, reveal: bool = False, whole
 def further(story: Story) -> list[str]:
     """The orders that fit beside the answers to open questions."""
     status = story.view.status
-    if status in ("failed", "compensated"):
-        return ["rerun"]
-    if status == "stopped":
-        return ["compensate", "take_over"] if story.with_effect("pending", "stands") else ["rerun"]
+    if status == "stopped" and story.with_effect("pending", "stands"):
+        return ["compensate", "take_over"]
+    if status in ("failed", "compensated", "stopped"):
+        return [] if story.successor else ["rerun"]
     if story.state.has_ended:
         return []
     orders = possible(story.bundle, story.state)

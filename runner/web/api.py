@@ -32,7 +32,6 @@ from runner.web import shapes
 from runner.web.console import Console, console_of
 from runner.web.guard import ApiApproves, ApiOperates, ApiSees, ApiStarts, Caller
 from runner.web.lists import effects
-from runner.web.runs import refuse_unfit
 from runner.web.shapes import (
     Decided,
     Deciding,
@@ -107,7 +106,6 @@ async def order(request: Request, caller: ApiOperates, run: str, given: Given) -
     console = console_of(request)
     story = console.story(run)
     if given.action == "rerun":
-        refuse_unfit(story, "rerun")
         wish = wish_anew(console.store, story.view, story.state, caller.person)
         started = await console.driver.start(story.view.flow, wish)
         return run_json(console, console.store.run(started.run))

@@ -92,6 +92,7 @@ class Guard:
         console = console_of(request)
         speak("en" if self._by_token else _language(console, request, ""))
         caller = self._bearer(console, request) if self._by_token else _by_cookie(console, request)
+        request.state.caller = caller
         if caller.person and not self._by_token:
             speak(_language(console, request, caller.person))
         if self.declares in ("anyone", FILLER):
@@ -143,7 +144,8 @@ Proved = Annotated[Caller, Depends(ByProof("proof in the delivery"))]
 def greet(request: Request) -> None:
     """Speaks the language of whoever has come, where no route of ours has asked who it is; English to programs."""
     console, is_program = console_of(request), request.url.path.startswith("/api/")
-    speak("en" if is_program else _language(console, request, _by_cookie(console, request).person))
+    request.state.caller = caller = _by_cookie(console, request)
+    speak("en" if is_program else _language(console, request, caller.person))
 
 
 def _by_cookie(console: Console, request: Request) -> Caller:

@@ -101,4 +101,5 @@ def _told(request: Request, status: int, text: str, **more: object) -> Response:
         return JSONResponse({"error": text, **more}, status)
     if path.startswith(HOOKS):
         return PlainTextResponse("This does not work here.\n", status)
-    return page(request, Caller(), "refused", code=status, title=_("This does not work"), text=text)
+    caller = getattr(request.state, "caller", Caller())
+    return page(request, caller, "refused", code=status, title=_("This does not work"), text=text)

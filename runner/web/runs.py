@@ -123,6 +123,8 @@ def facts(console: Console, story: Story) -> Sequence[tuple[str, str]]:
 def ask(request: Request, caller: Operates, run: str, name: str) -> Response:
     """What an order will do, with the button that gives it."""
     story = console_of(request).story(run)
+    if name == "rerun" and story.successor:
+        return go(request, f"/runs/{story.successor}?said=joined")
     refuse_unfit(story, name)
     return page(
         request, caller, "order", story=story, view=story.view, name=name, label=words.capital(words.offered(name)),
@@ -135,6 +137,8 @@ async def give(request: Request, caller: Operates, run: str, name: str) -> Respo
     """Gives an order."""
     console, form = console_of(request), await form_of(request)
     story = console.story(run)
+    if name == "rerun" and story.successor:
+        return go(request, f"/runs/{story.successor}?said=joined")
     refuse_unfit(story, name)
     if name == "rerun":
         wish = wish_anew(console.store, story.view, story.state, caller.person)

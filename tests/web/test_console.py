@@ -238,6 +238,28 @@ async def test_making_good_is_shown_before_it_is_done(console: Console) -> None:
     other = anew.headers["location"].partition("?")[0].removeprefix("/runs/")
     assert other != run
     assert console.store.run(other).rerun == 1
+    old = await browser.get(f"/runs/{run}")
+    assert (f"It was started anew: {other}" in words_of(old), "/order/rerun" in old.text) == (True, False)
+    for again in (
+        await browser.get(f"/runs/{run}/order/rerun"),
+        await browser.press("/me", f"/runs/{run}/order/rerun"),
+    ):
+        assert again.headers["location"] == f"/runs/{other}?said=joined"
+
+
+async def test_an_open_question_comes_before_the_orders(console: Console) -> None:
+    run = await started(console, "asking", number="7")
+    browser = await Browser(console).sign_in("person:olga")
+    page = (await browser.get(f"/runs/{run}")).text.partition("What you can do")[2]
+    assert page.index(f'href="/handoffs/{run}/h1">Answer the question first') < page.index("/order/")
+
+
+async def test_a_refusal_keeps_the_way_to_the_other_pages(console: Console) -> None:
+    vera, nobody = await Browser(console).sign_in("person:vera"), Browser(console)
+    for path in ("/people/invite", "/runs/none", "/arrivals/one?flow=a&source=b&id=c"):
+        page = await vera.get(path)
+        assert (page.status_code in (403, 404, 405), 'href="/runs"' in page.text) == (True, True), path
+    assert 'href="/runs"' not in (await nobody.get("/review/none")).text
 
 
 # --- hand-offs ---------------------------------------------------------------------------------------------------------
