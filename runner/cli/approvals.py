@@ -162,7 +162,7 @@ def _whole(asked: Asked) -> Iterator[RenderableType]:
     needs = f" ({gate.needs} of them must say yes)" if gate.needs > 1 else ""
     table.add_row("For", " or ".join(map(words.plain, gate.by)) + needs)
     table.add_row("Until", f"{shown(gate.due, story.zone)}; silence is a no")
-    table.add_row("Started", words.plain(story.state.starter))
+    table.add_row("Started", approval.started_by(story, words.plain))
     table.add_row("Hash", gate.hash[:SHORT])
     for yes in gate.yes:
         table.add_row("Yes", f"{yes.by} {yes.comment}".strip())

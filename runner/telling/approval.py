@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
@@ -13,6 +13,7 @@ from runner.contract import Action, Json
 from runner.core import events as e
 from runner.core.consents import UNDO
 from runner.core.state import Gate
+from runner.language.fields import shape_of
 from runner.language.flow import Step
 from runner.language.values import as_text, count, is_money, kind_of
 from runner.people.approvals import Preview, items_of
@@ -23,9 +24,14 @@ from runner.telling.odd import mixed_words, visible
 from runner.telling.sent import place
 from runner.telling.story import Story
 from runner.telling.words import bare, capital, sentence
-from runner.tongue import _, several
+from runner.tongue import _, marked, several
 
 LONGEST_LABEL = 60
+OF_TABLE: Mapping[str, str] = {
+    "records.create": marked("add a record to {table}"), "records.update": marked("change a record of {table}"),
+    "records.delete": marked("take a record out of {table}"),
+}  # fmt: skip
+"""Actions on our own tables, in the words of a button."""
 _MANY = 3
 """So many things are named on a button."""
 Fields = Sequence[tuple[str, str]]
@@ -82,6 +88,16 @@ class Paper:
     stays: Sequence[str]
 
 
+def started_by(story: Story, name_of: Callable[[str], str]) -> str:
+    """Who or what has started the run, a person as `name_of` says; empty where nothing is known."""
+    state = story.state
+    if state.starter:
+        return name_of(state.starter)
+    kind, name = next(((kind, one) for kind, one in state.trigger.items() if kind not in ("id", "at", "by")), ("", ""))
+    named = {"name": visible(str(name))}
+    return "" if not kind else _("the form {name}", **named) if kind == "form" else _("the trigger {name}", **named)
+
+
 HISTORY = ("ApprovalRequested", "ApprovalDecided", "ApprovalLapsed")
 
 
@@ -126,7 +142,7 @@ def paper(
     return Paper(
         question=visible(str(asked.shown["question"])),
         shows=[
-            (visible(path), _("not given") if shown is None else value(shown))
+            (_label(story, path) or visible(path), _("not given") if shown is None else value(shown))
             for path, shown in asked.shown["shows"].items()
         ],
         sheets=plain, columns=columns, rows=rows, totals=totals,
@@ -139,13 +155,24 @@ def paper(
     )  # fmt: skip
 
 
+def _label(story: Story, path: str) -> str:
+    """What a form calls the input that a path leads to; empty where it calls it nothing."""
+    shape = shape_of(story.bundle.flow.inputs.get(path.removeprefix("inputs."))) if path.startswith("inputs.") else None
+    return visible(shape.label) if shape is not None else ""
+
+
 def _sheet(story: Story, path: str, gate: Gate, new: Preview, there: Present | None, *, is_undo: bool) -> Sheet:
     covered, requests = gate.covers[path], new.requests[path]
     action = story.bundle.actions[covered.action]
     first = requests[0]
     letter = first if "recipient" in first and "message_id" in first else None
     to = [visible(str(body["to"])) for body in requests] if letter is not None else []
-    fields = [(name, value(given)) for name, given in new.inputs[path].items() if given is not None]
+    inputs = story.state.inputs if there is None else {}
+    fields = [
+        ((_label(story, f"inputs.{name}") if inputs.get(name) == given else "") or name, value(given))
+        for name, given in new.inputs[path].items()
+        if given is not None
+    ]
     raw = "\n\n".join(json.dumps(_sent(body), ensure_ascii=False, indent=2) for body in requests)
     own = first.get("own", "")
     return Sheet(
@@ -295,6 +322,8 @@ def _does(action: Action, name: str, given: Mapping[str, Json], to: Sequence[str
         return _("send this mail to {who}", who=whom) if len(to) == 1 else _("send {count} mails", count=len(to))
     amounts = ", ".join(dict.fromkeys(_amounts(given)))
     what = imperative(action.title) or visible(name)
+    if name in OF_TABLE:
+        what = _(OF_TABLE[name], table=visible(str(given.get("collection", "")))[:LONGEST_LABEL])
     return _("{what} ({by})", what=what, by=amounts) if amounts else what
 
 
@@ -313,7 +342,8 @@ def imperative(title: str) -> str:
 
 
 def _yes(sheets: Sequence[Sheet], rows: Sequence[Row]) -> str:
-    does = [sheet.does for sheet in sheets]
+    is_one = len(sheets) == 1 and not rows
+    does = [sheet.does if is_one or len(sheet.to) != 1 else _("send this mail") for sheet in sheets]
     if rows:
         each = dict.fromkeys(sheet.title or sheet.path for row in rows for sheet in row.sheets)
         what = _joined([imperative(title) for title in list(each)[:_MANY]])

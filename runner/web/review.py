@@ -35,7 +35,7 @@ from runner.web.files import download, links
 from runner.web.guard import Anyone, Caller, Refused, form_of
 from runner.web.lists import standing, too_few
 from runner.web.proofs import is_proved, notice_at
-from runner.web.render import go, page
+from runner.web.render import go, page, who
 from runner.web.shell import POLICY
 
 ROUTES = APIRouter()
@@ -210,7 +210,7 @@ async def _sheet(
     answer = page(
         request, caller, "review", code=code, text=text, paper=told, asked=asked, gate=asked.gate, given=given,
         short=too_few(console, asked.story, notice.about), view=asked.story.view,
-        starter=asked.story.state.starter, seen=new.seen if edits else "",
+        starter=approval.started_by(asked.story, partial(who, console)), seen=new.seen if edits else "",
         mine=next((yes for yes in asked.gate.yes if yes.by == notice.person), None), locator=notice.locator,
         files=links(asked.event.shown), left_out=_left_out(asked, given) if given else (), is_edited=bool(edits),
         longest=LONGEST,

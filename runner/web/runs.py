@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from urllib.parse import urlencode
 
 from fastapi import APIRouter
@@ -16,7 +17,7 @@ from runner.people.told import asks_to_see
 from runner.store import outbox
 from runner.store.abridged import FEW
 from runner.store.facts import RunFilter
-from runner.telling import sent, words
+from runner.telling import approval, sent, words
 from runner.telling.consequences import MAKES_GOOD, consequence, made_good
 from runner.telling.story import Clock, Story, chosen, further, reason, status_line
 from runner.tongue import _
@@ -25,7 +26,7 @@ from runner.web.files import links
 from runner.web.guard import Caller, Operates, Refused, Sees, SignedIn, form_of
 from runner.web.lists import effects, label, notice, rows_of, standing, too_few
 from runner.web.picture import picture
-from runner.web.render import go, page
+from runner.web.render import go, page, who
 
 ROUTES = APIRouter()
 PAGE = 50
@@ -67,6 +68,7 @@ def run(
         is_to_see=asks_to_see(story.bundle, story.state) and (caller.operates or was_told),
         orders=orders(story) if caller.operates else (), notice=notice(said), why=reason(story),
         short=too_few(console, story), files=links(story.state.inputs), reveals=reveal and caller.operates,
+        starter=approval.started_by(story, partial(who, console)),
     )  # fmt: skip
 
 

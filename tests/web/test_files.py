@@ -27,7 +27,7 @@ steps:
     by: [person:tom, person:olga]
   - id: note
     do: records.create
-    with: { collection: notes, name: one }
+    with: { collection: notes, name: one, paper: "${{ inputs.paper }}" }
     compensate: cancel
 """
 )
@@ -95,7 +95,11 @@ async def _approver(asked: Office) -> None:
     stranger = await Browser(console).get(f"{path}/file/{PAPER}")
     assert (stranger.status_code, PAGE in stranger.content) == (403, False)
     tom = await asked.proved(run)
-    assert f'href="{path}/file/{PAPER}"' in (await tom.get(path)).text
+    page = await tom.get(path)
+    assert f'href="{path}/file/{PAPER}"' in page.text
+    assert "Started by the form claim." in words_of(page)
+    assert page.text.count(">Paper<") == 2, "by its label, where it is shown and where it is sent"
+    assert "Add a record to notes" in words_of(page)
     answer = await tom.get(f"{path}/file/{PAPER}")
     assert (answer.content, is_barred(answer)) == (PAGE, True)
     assert (await tom.get(f"{path}/file/{SECRET}")).status_code == 404, "the approval does not show it"

@@ -81,7 +81,7 @@ async def test_the_whole_way_by_a_code(office: Office) -> None:
     for shown in (
         "Pay Ben and tell them?", "inputs.paper not given", "To ben@client.test", "Subject Paid, Ben", "Dear Ben you are paid.", "12,000 JPY",
         "Started by Anna Author", "A mail that has gone out cannot be taken back.", "is cancelled",
-        "Send this mail to ben@client.test and add a record to one of our own tables (12,000 JPY)",
+        "Send this mail and add a record to payments (12,000 JPY)",
         "Do not do it; undo what was done",
     ):  # fmt: skip
         assert shown in said, shown
