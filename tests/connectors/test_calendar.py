@@ -74,6 +74,15 @@ async def test_an_event_is_made_once_and_found(port: int) -> None:
     assert "DTSTART:20260901T010000Z" in text
 
 
+async def test_a_second_attempt_overwrites_nothing(port: int) -> None:
+    mine = connect(port)
+    made = await did(mine, "create", VISIT)
+    moved = {"uid": "am_1", "etag": made.output["etag"], "set": {"location": "支社"}}
+    assert (await did(mine, "update", moved, key="am_2")).result == "applied"
+    again = await did(mine, "create", VISIT)
+    assert (again.result, again.output["event"]["location"]) == ("applied", "支社")
+
+
 async def test_cancel_undoes_only_what_was_seen(port: int) -> None:
     mine = connect(port)
     undo = mine.actions["create"].undo
