@@ -25,7 +25,7 @@ from runner.outside import ProjectOutside
 from runner.people.access import digest_of
 from runner.people.approvals import Decision, gate_of, preview
 from runner.people.desk import ProjectDesk
-from runner.store import access, notices
+from runner.store import access
 from runner.store.facts import RunView
 from runner.telling import approval, times, words
 from runner.telling.approval import Paper, Sheet
@@ -70,8 +70,10 @@ def list_all(
 ) -> None:
     with watching.opened() as amends:
         zone = place.zone_of(amends)
-        found = sorted(_open(amends, watching.person(amends, who) if who else ""), key=lambda one: one[2].due)
-        rows = [(run, name, gate, _question(amends, run, gate)) for run, name, gate in found]
+        found = sorted(
+            approval.open_gates(amends, watching.person(amends, who) if who else ""), key=lambda one: one[2].due
+        )
+        rows = [(run, name, gate, approval.question_of(amends, run, gate)) for run, name, gate in found]
     if as_json:
         page.say_json([
             {"run": run, "approval": name, "question": question, **_as_json(gate, zone)}
@@ -87,22 +89,6 @@ def list_all(
         ]
         page.show(page.listed(("run", "", "for", until, "question"), lines, fixed=(0, 1, 3)))
         page.say("", f"Look at one: {words.PROGRAM} approvals show {rows[0][0]} {rows[0][1]}")
-
-
-def _open(amends: Amends, person: str) -> Iterator[tuple[str, str, Gate]]:
-    if not amends.has_log:
-        return
-    for run, name in dict.fromkeys((one.run, one.about) for one in amends.store.ask(notices.open_for(person))):
-        gate = amends.state(run)[1].gates.get(name)
-        if gate is not None and gate.status == "open" and amends.clock.now() < gate.due:
-            yield run, name, gate
-
-
-def _question(amends: Amends, run: str, gate: Gate) -> str:
-    event = amends.store.log(run, gate.opened_seq - 1, 1)[0].event
-    personal = amends.store.personal(run)
-    event = personal.event(event) if personal is not None and event is not None else event
-    return words.plain(event.shown.get("question", "")) if isinstance(event, e.ApprovalRequested) else ""
 
 
 def _as_json(gate: Gate, zone: str) -> dict[str, Json]:

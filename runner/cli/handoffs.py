@@ -22,6 +22,7 @@ HandOffId = Annotated[str, typer.Argument(metavar="[HANDOFF]", help="The questio
 def show(run: RunId, handoff: HandOffId = "", reveal: Reveal = False, as_json: AsJson = False) -> None:
     with watching.opened() as amends:
         story = watching.story_of(amends, run, reveal=reveal)
+        people = amends.project.people
     asked = list(story.state.open_handoffs) if story.is_asked else []
     found = [each for each in asked if handoff in ("", each.id)]
     if not found:
@@ -34,6 +35,8 @@ def show(run: RunId, handoff: HandOffId = "", reveal: Reveal = False, as_json: A
     out = page.console()
     before = (timeline.head(story), Text(), Text("What happened", style="bold"), timeline.timeline(story, out))
     page.show(*before, *timeline.ending(story, handoff), out=out)
+    if people.has_file and watching.ME not in people.names():
+        page.say("", f"Say who answers: --by person:… (or AMENDS_PERSON); else the log says {watching.ME}.")
 
 
 @COMMANDS.command(help="Say that somebody is looking at it; the question stays open.")

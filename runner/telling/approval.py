@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
 
+from runner.app import Amends
 from runner.contract import Action, Json
 from runner.core import events as e
 from runner.core.consents import UNDO
@@ -19,11 +20,12 @@ from runner.language.values import as_text, count, is_money, kind_of
 from runner.people.approvals import Preview, items_of
 from runner.people.present import Present
 from runner.recorded import retold
+from runner.store import notices
 from runner.telling.consequences import WILL_BE, made_good
 from runner.telling.odd import mixed_words, visible
 from runner.telling.sent import place
 from runner.telling.story import Story
-from runner.telling.words import bare, capital, sentence
+from runner.telling.words import bare, capital, plain, sentence
 from runner.tongue import _, marked, several
 
 LONGEST_LABEL = 60
@@ -96,6 +98,23 @@ def started_by(story: Story, name_of: Callable[[str], str]) -> str:
     kind, name = next(((kind, one) for kind, one in state.trigger.items() if kind not in ("id", "at", "by")), ("", ""))
     named = {"name": visible(str(name))}
     return "" if not kind else _("the form {name}", **named) if kind == "form" else _("the trigger {name}", **named)
+
+
+def open_gates(amends: Amends, person: str = "") -> Iterator[tuple[str, str, Gate]]:
+    """(run, approval, gate) of what waits for a yes, of one person where one is named."""
+    asked = amends.store.ask(notices.open_for(person)) if amends.has_log else ()
+    for run, name in dict.fromkeys((one.run, one.about) for one in asked):
+        gate = amends.state(run)[1].gates.get(name)
+        if gate is not None and gate.status == "open" and amends.clock.now() < gate.due:
+            yield run, name, gate
+
+
+def question_of(amends: Amends, run: str, gate: Gate) -> str:
+    """What an approval asks, without personal data."""
+    event = amends.store.log(run, gate.opened_seq - 1, 1)[0].event
+    personal = amends.store.personal(run)
+    event = personal.event(event) if personal is not None and event is not None else event
+    return plain(str(event.shown.get("question", ""))) if isinstance(event, e.ApprovalRequested) else ""
 
 
 HISTORY = ("ApprovalRequested", "ApprovalDecided", "ApprovalLapsed")

@@ -20,6 +20,7 @@ from runner.errors import AmendsError, InvalidFlow
 from runner.language.bundle import Bundle, restore
 from runner.language.flow import Flow
 from runner.language.project import Project
+from runner.language.versions import short
 from runner.store.active import ActiveFlow, active_flows
 from runner.store.sql import SqlStore
 
@@ -133,11 +134,14 @@ class Active:
         if new or gone:
             await self._store.activate([*new, *gone])
         is_changed = bool(new or gone or self._stamp is None)
+        has_looked = self._stamp is not None
         self._flows, self._armed = after, tuple(self._arm(after, found))
         self._stamp = stamp
         for each in new:
             if each.problem:
                 self._say(each)
+            elif has_looked:
+                log.info("flow %s: version %s is in use now", each.flow, short(each.bundle))
         for tell in self.changed if is_changed else ():
             tell()
         return is_changed

@@ -32,7 +32,7 @@ from runner.tongue import _, marked, point
 from runner.web import proofs
 from runner.web.console import Console, console_of
 from runner.web.files import download, links
-from runner.web.guard import Anyone, Caller, Refused, form_of
+from runner.web.guard import Anyone, Caller, Refused, Sees, form_of
 from runner.web.lists import standing, too_few
 from runner.web.proofs import is_proved, notice_at
 from runner.web.render import go, page, who
@@ -40,7 +40,7 @@ from runner.web.shell import POLICY
 
 ROUTES = APIRouter()
 LONGEST = 1_000
-SHOWN = 50
+SHOWN, MOST = 50, 200
 ANSWERS = ("yes", "no", "look")
 BECAME = {
     "yes": marked("This was decided: yes."),
@@ -86,13 +86,25 @@ def waiting_for(console: Console, caller: Caller) -> Sequence[Question]:
         gate = state.gates.get(notice.about)
         if gate is None or _ended(console, notice, gate) or any(yes.by == caller.person for yes in gate.yes):
             continue
-        row = console.store.log(notice.run, gate.opened_seq - 1, 1)[0]
-        personal = console.store.personal(notice.run)
-        event = personal.event(row.event) if personal is not None and row.event is not None else row.event
-        text = str(event.shown.get("question", "")) if isinstance(event, e.ApprovalRequested) else ""
-        path = f"/review/{notice.locator}"
-        found.append(Question(question=words.plain(text), path=path, until=gate.due))
+        text = approval.question_of(console.amends, notice.run, gate)
+        found.append(Question(question=text, path=f"/review/{notice.locator}", until=gate.due))
     return sorted(found, key=lambda each: each.until)[:SHOWN]
+
+
+@ROUTES.get("/approvals")
+def approvals(request: Request, caller: Sees) -> Response:
+    """Everything that waits for somebody's yes, the most urgent first."""
+    console = console_of(request)
+    found = sorted(approval.open_gates(console.amends), key=lambda each: each[2].due)
+    rows = [
+        (
+            run, console.amends.state(run)[0].flow.title, gate, ", ".join(who(console, each) for each in gate.by),
+            approval.question_of(console.amends, run, gate),
+        )
+        for run, _name, gate in found[:MOST]
+    ]  # fmt: skip
+    mine = waiting_for(console, caller)
+    return page(request, caller, "approvals", rows=rows, left=len(found) - len(rows), decisions=mine)
 
 
 # --- pages -----------------------------------------------------------------------------------------------------------

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from pathlib import Path
+
+import pytest
 
 from runner.core import events as e
 from runner.store.log import SITE
@@ -34,13 +38,17 @@ def mend(ground: Ground, fill: str) -> None:
     ground.write(starts("orders", f"{HOOK}    fill: {{ name: {fill} }}\n"))
 
 
-async def test_a_changed_flow_takes_over_and_a_broken_one_does_not(tmp_path: Path) -> None:
+async def test_a_changed_flow_takes_over_and_a_broken_one_does_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with served(tmp_path, starts("orders", HOOK)) as (ground, engine):
         active = engine.driver.triggers.active
+        caplog.set_level(logging.INFO, "amends.triggers")
         assert await name_of(engine, "1") == "Ada"
         assert not await active.look()
         mend(ground, "Bob")
         assert await active.look()
+        assert re.fullmatch(r"flow orders: version [0-9a-f]{8} is in use now", caplog.messages[-1])
         assert await name_of(engine, "2") == "Bob"
         mend(ground, '"${{ nowhere.at_all }}"')
         assert await active.look()
