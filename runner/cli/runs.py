@@ -5,23 +5,27 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from runner.cli import OK, WRONG, bulk, page, timeline, watching
+from runner.cli import OK, WRONG, bulk, page, place, timeline, watching
 from runner.cli.lists import RUNS as COMMANDS
 from runner.cli.place import AsJson, By, Reason, Reference, Reveal, RunId
 from runner.cli.run import read_given
 from runner.contract import Json
 from runner.core.paths import is_in
 from runner.errors import NotFound, NotPossible
+from runner.language.nearest import did_you_mean
 from runner.language.versions import changes, short
 from runner.people.holds import Hold
 from runner.people.operations import Order
 from runner.people.rerun import wish_anew
 from runner.people.versions import plan_move
+from runner.telling import sent
 from runner.telling.words import PROGRAM
+from runner.triggers.uploads import clean_name
 
 StepId = Annotated[str, typer.Argument(metavar="STEP", help="The step that is meant, where there is a choice.")]
 Which = Annotated[str, typer.Option("--handoff", help="The question that is meant, where there is more than one: h1.")]
@@ -75,6 +79,25 @@ def show(
         return
     out = page.console()
     page.show(timeline.full(story, out), out=out)
+
+
+@COMMANDS.command("file", help="Save a file of a run's inputs.")
+def save(
+    run: RunId,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The file's name, as `show` prints it.")],
+    out: Annotated[str, typer.Option("--out", help="Where to; else its name, in this folder.")] = "",
+    reveal: Reveal = False,
+) -> None:
+    with watching.opened() as amends:
+        story = watching.story_of(amends, run, reveal=reveal)
+        known = {str(each["name"]): str(each["sha256"]) for each in sent.files_in(story.state.inputs)}
+        if name not in known:
+            has = did_you_mean(name, list(known), "there are") if known else "there is none"
+            raise NotFound(f'the inputs of run {story.view.run} have no file "{name}"; {has}')
+        content = amends.store.artifacts.get(known[name])
+    file = Path(out or clean_name(name))
+    place.write(file, content)
+    page.say(f"Saved: {file}")
 
 
 @COMMANDS.command(help="Watch a run until it rests; it is driven here when no other process does.")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 
 from runner.contract import Action, Json
 from runner.language.values import as_text, kind_of
@@ -11,6 +12,7 @@ from runner.telling.words import plain
 
 LONGEST = 70
 """Signs of a value that are shown."""
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def value(given: Json, longest: int = LONGEST) -> str:
@@ -78,3 +80,12 @@ def pretty(content: str) -> str:
     except ValueError:
         text = content
     return "\n".join(line[: len(line) - len(line.lstrip())] + plain(line) for line in text.split("\n"))
+
+
+def files_in(given: Json) -> Iterator[Mapping[str, Json]]:
+    """Every stored file in a value."""
+    if isinstance(given, Mapping) and "name" in given and _DIGEST.fullmatch(str(given.get("sha256", ""))):
+        yield given
+    elif isinstance(given, Mapping | list | tuple):
+        for inner in given.values() if isinstance(given, Mapping) else given:
+            yield from files_in(inner)

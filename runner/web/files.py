@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from urllib.parse import quote
 
 from fastapi import APIRouter
@@ -13,6 +12,7 @@ from starlette.responses import Response
 from runner.contract import Json
 from runner.errors import NotFound
 from runner.telling.approval import file_words
+from runner.telling.sent import files_in
 from runner.tongue import _
 from runner.triggers.uploads import clean_name
 from runner.web.console import Console, console_of
@@ -20,7 +20,6 @@ from runner.web.guard import Refused, Sees
 
 ROUTES = APIRouter()
 BARRED = "sandbox; default-src 'none'; frame-ancestors 'none'"
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @ROUTES.get("/runs/{run}/file/{digest}")
@@ -28,15 +27,6 @@ def of_run(request: Request, caller: Sees, run: str, digest: str, reveal: bool =
     """A file of a run's inputs; one that is personal to those who may see such data."""
     console = console_of(request)
     return download(console, console.story(run, reveal=reveal and caller.operates).state.inputs, digest)
-
-
-def files_in(given: Json) -> Iterator[Mapping[str, Json]]:
-    """Every stored file in a value."""
-    if isinstance(given, Mapping) and "name" in given and _DIGEST.fullmatch(str(given.get("sha256", ""))):
-        yield given
-    elif isinstance(given, Mapping | list | tuple):
-        for inner in given.values() if isinstance(given, Mapping) else given:
-            yield from files_in(inner)
 
 
 def links(shown: Json) -> Sequence[tuple[str, str]]:

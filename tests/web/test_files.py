@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx
 
+from runner.cli import run_command
 from runner.web.console import Console
 from tests.web.approving import Office, office_at
 from tests.web.filling import HEAD, Filler, office, runs_of
@@ -73,6 +74,19 @@ async def test_a_run_s_files_are_saved_by_whoever_sees_runs(tmp_path: Path) -> N
         assert f"{hidden}?reveal=true" in (await olga.get(f"/runs/{run}?reveal=1")).text
         assert (await olga.get(hidden)).status_code == 404
         assert (await Browser(console).get(f"/runs/{run}/file/{PAPER}")).status_code == 303, "sign in first"
+        for name, code in (("領収書 1.html", 0), ("secret.txt", 2), ("領収書 1.html", 2)):
+            words = [
+                "--project",
+                str(console.amends.folder),
+                "runs",
+                "file",
+                run,
+                name,
+                "--out",
+                str(tmp_path / "saved"),
+            ]
+            assert run_command(words) == code, "the last would overwrite the first"
+        assert (tmp_path / "saved").read_bytes() == PAGE
         console.store.artifacts.drop(PAPER)
         gone = await vera.get(f"/runs/{run}/file/{PAPER}")
         assert (gone.status_code, "it was erased" in words_of(gone)) == (410, True)
