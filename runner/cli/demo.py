@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import secrets
 import signal
 import time
 from pathlib import Path
@@ -12,7 +14,7 @@ from rich.text import Text
 
 from runner.app import Amends
 from runner.cli import FAILED, page, place, timeline, watching
-from runner.demo import STORIES, Servers, Story, make_project, prove, start_servers
+from runner.demo import STORIES, Servers, Story, mailserver, make_project, prove, start_servers
 from runner.demo.stories import FLOW
 from runner.driver import Driver
 from runner.engine.starting import Wish
@@ -31,7 +33,15 @@ def demo(
     only_servers: Annotated[
         bool, typer.Option("--servers", help="Start the servers of a demo made before, until Ctrl-C.")
     ] = False,
+    mail: Annotated[
+        Path | None,
+        typer.Option("--mail", metavar="DIR", help="Only a mail server, until Ctrl-C: what it gets is a file in DIR."),
+    ] = None,
+    port: Annotated[int, typer.Option(help="Where the mail server of --mail listens.")] = 2525,
 ) -> None:
+    if mail is not None:
+        keep_mails(mail, port)
+        return
     if only_servers:
         keep_serving(folder)
         return
@@ -105,3 +115,21 @@ def keep_serving(folder: Path) -> None:
         page.say(f"Back office at {servers.backoffice_url}, mail server on port {servers.smtp_port}. Ctrl-C ends them.")
         signal.sigwait(ends)
     page.say("The demo's servers have ended.")
+
+
+def keep_mails(folder: Path, port: int) -> None:
+    """A mail server on this computer that sends nothing on, until Ctrl-C or SIGTERM."""
+
+    def tell(ports: str) -> None:
+        at = ports.partition(" ")[0]
+        safe = "security: none, allow_insecure: true, allow_private: true"
+        page.say(
+            f"What is mailed to 127.0.0.1:{at} is kept in {plain(folder)} and goes nowhere else. In connections.yaml:",
+            f"  mail: {{ connector: email, host: 127.0.0.1, port: {at}, {safe}, from: ops@example.test }}",
+            "and in amends.yaml tell_by: mail, so that people are mailed too. Ctrl-C ends it.",
+        )
+
+    try:
+        asyncio.run(mailserver.run(port, folder, secrets.token_urlsafe(18), until_stdin_closes=False, tell=tell))
+    except OSError as error:
+        raise NotPossible(f"no mail server can listen on port {port} or keep mails in {folder}: {error}") from None

@@ -14,7 +14,7 @@ from runner.language.settings import project_name
 from runner.telling import times, words
 
 COMMANDS = place.verb()
-FILES = ("amends.yaml", "flows/first_flow.yaml", "connections.yaml", ".env.example", ".gitignore")
+FILES = ("amends.yaml", "people.yaml", "flows/first_flow.yaml", "connections.yaml", ".env.example", ".gitignore")
 
 
 @COMMANDS.command(help="Begin a project: a few small files with a flow that works. Nothing that is there is changed.")

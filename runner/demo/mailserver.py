@@ -21,6 +21,7 @@ import hmac
 import json
 import os
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -126,8 +127,11 @@ def control(box: MailBox, token: str) -> web.Application:
     return application
 
 
-async def run(port: int, folder: Path, token: str, until_stdin_closes: bool, control_port: int = 0) -> None:
-    """Serves SMTP and its control on 127.0.0.1 until told to stop; prints both ports first."""
+async def run(
+    port: int, folder: Path, token: str, until_stdin_closes: bool, control_port: int = 0,
+    tell: Callable[[str], None] = announce,
+) -> None:  # fmt: skip
+    """Serves SMTP and its control on 127.0.0.1 until told to stop; tells both ports first. Raises OSError."""
     box = MailBox(folder)
     loop = asyncio.get_running_loop()
 
@@ -139,7 +143,7 @@ async def run(port: int, folder: Path, token: str, until_stdin_closes: bool, con
     try:
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", control_port).start()
-        announce(f"{server.sockets[0].getsockname()[1]} {runner.addresses[0][1]}")
+        tell(f"{server.sockets[0].getsockname()[1]} {runner.addresses[0][1]}")
         await wait_for_end(until_stdin_closes)
     finally:
         server.close()

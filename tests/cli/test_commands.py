@@ -272,6 +272,7 @@ def test_a_run_that_asks_a_person_and_its_answers(terminal: Terminal) -> None:
     assert f"Look at one: amends handoffs show {run} h1\n" in listed.out
     assert json.loads(terminal.type("handoffs", "list", "--json").out)[0]["choices"] == ["go_on", "compensate", "close"]
     assert "Is note 7 right?" in terminal.type("handoffs", "show", run[:10]).out
+    (terminal.folder / "people.yaml").unlink()
     nobody = terminal.type("handoffs", "ack", run, "--by", "person:tom")
     assert (nobody.code, nobody.err) == (
         2,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import smtplib
+import socket
 import time
 from pathlib import Path
 
@@ -65,3 +67,20 @@ def test_a_folder_that_is_not_empty_is_left_alone(tmp_path: Path, capsys: pytest
     assert run_command(["demo", str(tmp_path), "--servers"]) == 2
     assert capsys.readouterr().err == f"amends: {tmp_path} holds no demo; make one with `amends demo`\n"
     assert [each.name for each in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_mail_server_alone_keeps_what_it_gets(tmp_path: Path) -> None:
+    with Running("demo", "--mail", "mails", "--port", "0", folder=tmp_path) as serving:
+        line = serving.first
+        port = int(line.partition("127.0.0.1:")[2].partition(" ")[0])
+        with smtplib.SMTP("127.0.0.1", port, timeout=10) as client:
+            client.sendmail("ops@example.test", ["aya@example.test"], "Subject: Hello\n\nIt is here.\n")
+        ended = serving.end()
+    assert (ended.code, "It is here." in (tmp_path / "mails" / "0001.eml").read_text(encoding="utf-8")) == (0, True)
+
+
+def test_a_mail_server_says_where_it_cannot_listen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert run_command(["demo", "--mail", str(tmp_path / "mails"), "--port", str(port)]) == 2
+    assert f"amends: no mail server can listen on port {port}" in capsys.readouterr().err
