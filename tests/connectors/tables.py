@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from connectors import ai, email, files, http, quarantine, records, webhook
+from connectors import ai, calendar, chat, email, files, http, imap, quarantine, records, webhook
 from connectors.auth import AUTH
 from connectors.declarative import kind_from_text, shipped
 from connectors.sheet import kind as sheet
@@ -24,10 +24,13 @@ EFFECTS = {
 IN_PYTHON: list[ConnectorKind] = [
     http.KIND,
     email.KIND,
+    imap.KIND,
     webhook.KIND,
     sql.KIND,
     sheet.KIND,
     files.KIND,
+    calendar.KIND,
+    chat.KIND,
     ai.KIND,
     records.KIND,
     quarantine.KIND,
