@@ -58,7 +58,7 @@ async def test_an_approver_decides_on_a_phone(width: int, script: bool, browser:
                 == "rgb(0, 128, 0)"
             )
             await page.get_by_label("A comment").fill("fine")
-            await page.get_by_role("button", name="Send this mail to ben@client.test").click()
+            await page.get_by_role("button", name="Send this mail and add a record to payments").click()
             assert "This was decided: yes." in await page.inner_text("main")
             assert await has_no_scrolling_sideways(page)
         assert (await office.rested(run), office.letters()) == ("succeeded", ["ben@client.test"])

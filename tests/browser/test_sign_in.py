@@ -35,7 +35,7 @@ async def test_an_approver_signs_in_at_another_site(tmp_path: Path) -> None:
                 await page.locator("input[name=sub]").press("Enter")
                 await page.get_by_role("heading", name="Pay Ben and tell them?").wait_for()
                 assert page.url == link_in(office, "tom@acme.test")
-                await page.get_by_role("button", name="Send this mail to ben@client.test").click()
+                await page.get_by_role("button", name="Send this mail and add a record to payments").click()
                 await page.get_by_text("This was decided: yes.").wait_for()
             decided = [row.event for row in office.console.store.log(run) if isinstance(row.event, e.ApprovalDecided)]
             assert [(one.by, one.proof) for one in decided] == [("person:tom", "sign_in")]
