@@ -33,7 +33,6 @@ def serve(
     with watching.opened() as amends:
         if not ((amends.folder / SETTINGS).is_file() or (amends.folder / "flows").is_dir()):
             raise NotFound(f"{amends.folder} is no project: it has no {SETTINGS}; `{words.PROGRAM} init` makes one")
-        logging.basicConfig(format="%(message)s")
         logging.getLogger("amends.triggers").setLevel(logging.INFO)  # slots without a run, flows that changed
         told: list[str] = []
         door = WebDoor(amends, host=host, port=port, on_open=lambda *pages: told.extend(_pages(*pages)))
