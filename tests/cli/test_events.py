@@ -58,7 +58,9 @@ def test_an_event_that_is_waited_for_lets_the_run_go_on(terminal: Terminal) -> N
     run = waiting[0]["run"]
     assert said.out == f"The event receipt.received (scan-1) was sent: run {run} waited for it at step receipt.\n"
     assert status(terminal) == ["succeeded"]
-    again = terminal.type(*SENT, "--data", "claim=C9", "--id", "scan-1")
+    other = terminal.type(*SENT, "--data", "claim=C9", "--id", "scan-1")
+    assert (other.code, "scan-1 came before as another one" in other.err) == (2, True)
+    again = terminal.type(*SENT, "--data", "claim=C1", "--data", "number=0007", "--id", "scan-1")
     assert again.out == "An event with the id scan-1 came before (receipt.received), so nothing was done.\n"
     assert terminal.type("events", "list").out == "No run waits for an event.\n"
 
