@@ -11,7 +11,7 @@ from runner.cli import run_command
 from tests.cli.terminal import Terminal
 from tests.connectors.test_openapi import CONTACTS, Doc, document, listing
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parent / "connectors_told"
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def given(terminal: Terminal) -> str:
 def test_import_writes_a_connector_that_passes_the_check(terminal: Terminal) -> None:
     said = terminal.type("connectors", "import", given(terminal))
     assert said.code == 0
-    assert said.out == (GOLDEN / "connector_imported.txt").read_text(encoding="utf-8")
+    assert said.out == (GOLDEN / "imported.txt").read_text(encoding="utf-8")
     assert terminal.type("check").out == "1 flow (1 in draft mode): nothing is wrong.\n"
     assert terminal.type("connectors", "show", "acme_crm").code == 0
     again = terminal.type("connectors", "import", given(terminal))

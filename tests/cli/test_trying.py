@@ -17,7 +17,7 @@ from tests.cli.terminal import LIMIT, PROGRAM, Terminal, environment
 from tests.support.http_service import HttpService, running_http
 from tests.support.says import AS_USUAL, DROP_AFTER, rate_limit, refused
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parent / "connectors_told"
 SECRET = "sk_test_9f3b2c81"
 
 CRM = """\
@@ -108,7 +108,7 @@ def plain(text: str, service: HttpService) -> str:
 def test_a_write_is_called_and_all_of_it_is_shown(terminal: Terminal, service: HttpService) -> None:
     said = terminal.type("connectors", "try", "crm.create_contact", "--with", f"name=Aya {SECRET}", "--yes")
     assert said.code == 0
-    assert plain(said.out, service) == golden("connector_tried")
+    assert plain(said.out, service) == golden("tried")
     [request] = service.requests
     assert request.headers["authorization"] == f"Bearer {SECRET}"
     assert SECRET not in said.out + said.err
@@ -228,7 +228,7 @@ def test_the_checks_of_each_class_hold(terminal: Terminal, service: HttpService)
     for match, before in REFUSES.items():
         service.script(match, *[AS_USUAL] * before, always=refused(422, "that is no input"))
     said = terminal.type("connectors", "test", "box")
-    assert said.out.replace(f":{service.port} ", ":PORT ") == golden("connector_tested")
+    assert said.out.replace(f":{service.port} ", ":PORT ") == golden("tested")
     assert said.code == 0
     assert service.world.collections["/contacts"] == {}
     assert {name: len(found) for name, found in service.world.collections.items() if found} == {
