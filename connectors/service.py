@@ -18,7 +18,7 @@ from connectors.oauth import NoToken, Tokens, is_safe, whole_address
 from connectors.rendering import answered
 from connectors.stored import multipart_body
 from runner.clock import MachineClock
-from runner.contract import Action, Json, Outcome, Reason, Tools, Watching, missing
+from runner.contract import Action, Json, Outcome, Reason, Tools, missing
 from runner.errors import EvaluationError, NotFound, NotPossible, RequestError, SecretMissing, SettingsError
 from runner.language.nearest import did_you_mean
 
@@ -233,10 +233,10 @@ class Service:
         if isinstance(found, Outcome):
             return found
         answer = self._redacted(found)
-        if isinstance(self.tools, Watching):
+        if (tell := getattr(self.tools, "exchanged", None)) is not None:
             text = answer.body.decode("utf-8", errors="replace")
             said = {"status": answer.status, "headers": answer.headers, "text": text}
-            self.tools.exchanged({**body, "headers": headers}, said)
+            tell({**body, "headers": headers}, said)
         return Seen.of(answer, scope=scope, with_text=with_text, url=url, redact=self.tools.redact)
 
     async def _sent(self, wire: Wire, limit: int, *, once: bool, follow: bool) -> Answer | Outcome:

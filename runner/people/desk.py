@@ -18,7 +18,7 @@ from runner.language.people import Person
 from runner.language.project import Project
 from runner.language.values import is_money
 from runner.people.post import Channel
-from runner.people.told import TELLING, Staff, messages_of
+from runner.people.told import Staff, is_telling, messages_of
 from runner.store.messages import Message
 
 MANAGER = "manager_of:starter"
@@ -76,7 +76,7 @@ class ProjectDesk:
 
     def messages(self, bundle: Bundle, state: State, events: Sequence[e.Event]) -> tuple[Message, ...]:
         """See `engine.driven.Desk`."""
-        if not any(isinstance(event, TELLING) for event in events):
+        if not any(map(is_telling, events)):
             return ()
         return messages_of(
             self.staff(), bundle, state, events, lambda by: self.entitled(bundle, state, by, events[-1].at)
