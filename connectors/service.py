@@ -18,7 +18,7 @@ from connectors.oauth import NoToken, Tokens, is_safe, whole_address
 from connectors.rendering import answered
 from connectors.stored import multipart_body
 from runner.clock import MachineClock
-from runner.contract import Action, Json, Outcome, Reason, Tools, missing
+from runner.contract import Action, Json, Outcome, Reason, Tools, Watching, missing
 from runner.errors import EvaluationError, NotFound, NotPossible, RequestError, SecretMissing, SettingsError
 from runner.language.nearest import did_you_mean
 
@@ -160,6 +160,11 @@ class Service:
     tokens: Tokens | None = None
     resolve: Resolve = str
     secret_headers: Mapping[str, Json] = field(default_factory=dict)
+    _watching: Watching | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Asked once: a protocol costs too much to ask with each exchange.
+        self._watching = self.tools if isinstance(self.tools, Watching) else None
 
     async def close(self) -> None:
         """Closes every connection."""
@@ -233,10 +238,10 @@ class Service:
         if isinstance(found, Outcome):
             return found
         answer = self._redacted(found)
-        if (tell := getattr(self.tools, "exchanged", None)) is not None:
+        if self._watching is not None:
             text = answer.body.decode("utf-8", errors="replace")
             said = {"status": answer.status, "headers": answer.headers, "text": text}
-            tell({**body, "headers": headers}, said)
+            self._watching.exchanged({**body, "headers": headers}, said)
         return Seen.of(answer, scope=scope, with_text=with_text, url=url, redact=self.tools.redact)
 
     async def _sent(self, wire: Wire, limit: int, *, once: bool, follow: bool) -> Answer | Outcome:
