@@ -198,12 +198,15 @@ class Client:
             self._open_transport(fresh)
 
     def _trusted(self) -> ssl.SSLContext:
+        try:
+            context = trusting.__wrapped__(self._ca) if self._certificate else trusting(self._ca)
+        except OSError:  # ssl.SSLError is one
+            raise RequestError(f"{self._ca} holds no certificates to trust") from None
         if not self._certificate:
-            return trusting(self._ca)
-        context = trusting.__wrapped__(self._ca)
+            return context
         try:
             context.load_cert_chain(self._certificate, password=self._password or "")
-        except (ssl.SSLError, OSError):
+        except OSError:
             what = "is no certificate with its private key, or its password is another one"
             raise RequestError(f"{self._certificate} {what}") from None
         return context

@@ -198,6 +198,12 @@ async def test_the_service_knows_us_by_our_certificate(tmp_path: Path) -> None:
             assert (found.result, found.reason) == ("not_sent", "forbidden")
             assert says in found.summary
         assert len(server.got) == 1
+    (tmp_path / "none.pem").write_text("no certificate")
+    found = await put(connect(server, lent, **{**place, "ca": str(tmp_path / "none.pem")}), title="t", papers=[])
+    assert (found.result, found.summary) == (
+        "not_sent",
+        f"store: {tmp_path / 'none.pem'} holds no certificates to trust",
+    )
     with pytest.raises(SettingsError, match="store: certificate must be a file of certificates"):
         connect(server, lent, **place, certificate="nowhere.pem")
     with pytest.raises(SettingsError, match="store: certificate_password holds the value itself"):
