@@ -256,9 +256,12 @@ class Service:
                 self.client.prepare(fresh=once)
             except (SecretMissing, RequestError, NoToken) as error:
                 reason: Reason = error.reason if isinstance(error, NoToken) else "forbidden"
-                return Outcome(result="not_sent", reason=reason, summary=f"{self.name}: {error}")
+                lost = Outcome(result="not_sent", reason=reason, summary=f"{self.name}: {error}")
+                return _after_401(lost) if used else lost
             left = max(ends - clock.monotonic(), 1)
             found = await self.client.exchange(proved, limit=left, fresh=once, follow=follow)
+            if used and isinstance(found, Outcome):
+                return _after_401(found)
             if not token or used or isinstance(found, Outcome) or found.status != 401:
                 return found
             used = token
@@ -281,6 +284,13 @@ class Service:
         headers = {name: self.tools.redact(value) for name, value in answer.headers.items()}
         body = self.tools.redact(text).encode("utf-8", errors="surrogateescape")
         return Answer(status=answer.status, headers=headers, body=body)
+
+
+def _after_401(second: Outcome) -> Outcome:
+    """What never left a second time did leave the first time, and was refused."""
+    if second.result != "not_sent":
+        return second
+    return replace(second, result="refused", reason="forbidden" if second.reason == "forbidden" else "unavailable")
 
 
 def shown(url: str) -> str:

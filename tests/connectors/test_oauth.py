@@ -302,6 +302,17 @@ async def test_a_consent_that_is_over_is_said(tmp_path: Path) -> None:
         await crm.close()
 
 
+async def test_what_a_service_has_refused_was_sent(tmp_path: Path) -> None:
+    async with http_server() as server:
+        server.on("/token", *tokens({"access_token": "tok-1-x"}), answer(503, {}), drop(), answer(400, {}))
+        server.on("/add", answer(401, {}))
+        crm = connect(server, tmp_path)
+        for reason in ("unavailable", "unavailable", "forbidden"):
+            found = await call(crm, "add")
+            assert (found.result, found.reason) == ("refused", reason)
+        await crm.close()
+
+
 async def test_nobody_has_agreed_yet(tmp_path: Path) -> None:
     async with http_server() as server:
         crm = connect(server, tmp_path, ("authorization_code", ", authorize_url: /authorize"))
