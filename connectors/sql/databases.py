@@ -39,6 +39,10 @@ _BY_CODE: Mapping[str, Reason] = {
 }  # fmt: skip
 """What an SQLSTATE says, by its five signs, else by its first two; everything else is `invalid`."""
 
+_ENDED = ("08", "57P")
+_ENDED_OF_MYSQL = (1053, 1927, 3169)
+"""The server has ended the connection, and does not say whether a COMMIT was carried out."""
+
 _OF_MYSQL: Mapping[int, Reason] = {
     1044: "forbidden", 1045: "forbidden", 1142: "forbidden", 1143: "forbidden", 1792: "forbidden",
     1062: "conflict", 1451: "conflict", 1452: "conflict",
@@ -184,7 +188,7 @@ class Postgresql(Served):
     def answered(self, error: DBAPIError) -> Lost | None:
         told: Any = error.orig
         code = getattr(told, "sqlstate", None)
-        if not code or code[:2] == "08":
+        if not code or code == "40003" or code.startswith(_ENDED):
             return None
         reason = _BY_CODE.get(code) or _BY_CODE.get(code[:2], "invalid")
         return reason, str(told.diag.message_primary or code)
@@ -233,7 +237,7 @@ class Mysql(Served):
     def answered(self, error: DBAPIError) -> Lost | None:
         told: Any = error.orig
         code = told.args[0] if told.args and isinstance(told.args[0], int) else 0
-        if not code or 2000 <= code < 3000:
+        if not code or 2000 <= code < 3000 or code in _ENDED_OF_MYSQL:
             return None
         return _OF_MYSQL.get(code, "invalid"), str(told.args[1] if len(told.args) > 1 else code)
 

@@ -253,7 +253,7 @@ class _Call:
         """What became of a call without a complete answer."""
         if not self.stage:
             return self._outcome("not_sent", reason, why)
-        if self.reads or self.stage == "committing":
+        if self.reads or self.stage in ("committing", "done"):
             return self._outcome("unknown", reason, why)
         return self._outcome("refused", "unavailable", f"{why}; it was not committed, so nothing is kept of it")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -13,7 +14,11 @@ from typing import Any
 import psycopg
 import pymysql  # type: ignore[import-untyped]
 import pytest
+from sqlalchemy import event
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import Pool
 
+from connectors.sql.databases import Mysql, Postgresql
 from connectors.sql.kind import KIND, keys_statement
 from runner.contract import Connector, Outcome, Purpose
 from runner.errors import RequestError, SettingsError
@@ -229,6 +234,42 @@ async def test_a_statement_that_takes_too_long(ground: Ground) -> None:
     await asyncio.sleep(0.3)
     assert ground.ask("select count(*) from customers") == [(0,)]
     assert ground.ask("select count(*) from amends_keys") == [(0,)]
+
+
+@pytest.mark.parametrize("ground", ["sqlite"], indirect=True)
+async def test_what_was_committed_is_never_said_not_to_be_kept(ground: Ground) -> None:
+    """Closing the connection takes longer than anybody waits."""
+
+    def slowly(*told: Any) -> None:
+        time.sleep(1)
+
+    event.listen(Pool, "close", slowly)
+    try:
+        found = await did(ground.connect(), "add", AYA, limit=600)
+    finally:
+        event.remove(Pool, "close", slowly)
+    assert ground.ask("select count(*) from customers") == [(1,)]
+    assert (found.result, found.reason) == ("unknown", "timeout")
+
+
+@pytest.mark.parametrize(
+    ("database", "error", "is_answer"),
+    [
+        (Postgresql, psycopg.errors.UniqueViolation(), True),
+        (Postgresql, psycopg.errors.SerializationFailure(), True),
+        (Postgresql, psycopg.errors.AdminShutdown(), False),
+        (Postgresql, psycopg.errors.StatementCompletionUnknown(), False),
+        (Mysql, pymysql.err.IntegrityError(1062, "Duplicate entry"), True),
+        (Mysql, pymysql.err.OperationalError(1927, "Connection was killed"), False),
+        (Mysql, pymysql.err.OperationalError(1053, "Server shutdown in progress"), False),
+    ],
+)
+def test_a_server_that_ends_the_connection_has_said_nothing_of_a_commit(
+    database: Any, error: Exception, is_answer: bool
+) -> None:
+    told = DBAPIError("COMMIT", None, error)
+    made = database(server=None, database="shop", login=())
+    assert (made.answered(told) is not None) is is_answer
 
 
 # --- PostgreSQL alone -----------------------------------------------------------------------------------------------
