@@ -1,6 +1,6 @@
 """What services give us to keep (tokens): one encrypted file for each connection, `.amends/tokens/NAME`.
 
-The key is `.amends/tokens/key`, or is made out of the secret that amends.yaml names as `token_key`. This protects
+The key is `.amends/tokens/.key`, or is made out of the secret that amends.yaml names as `token_key`. This protects
 copies of these files without their key. Whoever can read the folder as we do can read the tokens too, unless the key is
 such a secret and stands elsewhere.
 """
@@ -83,10 +83,10 @@ class Vault:
     def _fernet(self) -> Fernet:
         if self._key_secret:
             return Fernet(_stretched(self._secrets.value(self._key_secret)))
-        path = self._place / "key"
+        path = self._place / ".key"  # no connection has such a name
         if not path.exists():
             self._open_place()
-            fresh = path.with_name(f"key.{os.getpid()}")
+            fresh = path.with_name(f".key.{os.getpid()}")
             write_synced(fresh, Fernet.generate_key())
             with contextlib.suppress(FileExistsError):  # another process was faster: its key counts
                 os.link(fresh, path)

@@ -133,7 +133,7 @@ async def test_what_is_kept_is_sealed(tmp_path: Path) -> None:
         assert (await call(crm)).output == {"found": True, "id": "[secret crm] [secret crm]"}
         await crm.close()
     files = {path.name: path for path in (tmp_path / ".amends" / "tokens").iterdir()}
-    assert set(files) == {"crm", "crm.lock", "key"}
+    assert set(files) == {"crm", "crm.lock", ".key"}
     for path in files.values():
         assert path.stat().st_mode & 0o077 == 0
         assert not [word for word in (b"tok-first", b"refresh-1", b"client-s3cret") if word in path.read_bytes()]
@@ -141,9 +141,16 @@ async def test_what_is_kept_is_sealed(tmp_path: Path) -> None:
     assert hands.vault.read("crm")["access_token"] == "tok-first"
     files["crm"].rename(files["crm"].with_name("shop"))
     assert hands.vault.read("shop") == {}
-    files["key"].write_bytes(base64.urlsafe_b64encode(b"x" * 32))
+    files[".key"].write_bytes(base64.urlsafe_b64encode(b"x" * 32))
     (files["crm"].with_name("shop")).rename(files["crm"])
     assert hands.vault.read("crm") == {}
+
+
+def test_a_connection_may_be_called_key(tmp_path: Path) -> None:
+    vault = Hands(tmp_path).vault
+    for name in ("crm", "key"):
+        vault.write(name, {"access_token": f"tok-{name}"})
+    assert [Hands(tmp_path).vault.read(name)["access_token"] for name in ("crm", "key")] == ["tok-crm", "tok-key"]
 
 
 def test_the_key_may_be_a_secret_of_the_project(tmp_path: Path) -> None:
@@ -274,17 +281,17 @@ async def test_a_token_that_could_not_be_kept_is_kept_before_it_is_used_or_renew
         assert found.summary == f"crm: the tokens of crm under {place} cannot be read"
         (place / "crm").rmdir()
         crm.tools.vault.write("other", {})
-        key = (place / "key").read_bytes()
+        key = (place / ".key").read_bytes()
 
         async def broken(got: Got, writer: asyncio.StreamWriter) -> None:
-            (place / "key").write_bytes(b"no key")
+            (place / ".key").write_bytes(b"no key")
             await tokens({"access_token": "tok-1-x", "refresh_token": "refresh-1"})[0](got, writer)
 
         server.on("/token", broken)
         found = await call(crm)
         assert found.summary == f"crm: the tokens of crm under {place} cannot be written"
         assert server.at("/me") == []
-        (place / "key").write_bytes(key)
+        (place / ".key").write_bytes(key)
         assert (await call(crm)).result == "applied"
         assert Hands(tmp_path).vault.read("crm")["refresh_token"] == "refresh-1"
         assert len(server.at("/token")) == 1
