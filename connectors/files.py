@@ -290,16 +290,18 @@ class _Box:
             _settle(here)
         return {"path": path, "sha256": digest, "size": len(content)}
 
-    def _name(self, source: int, part: str, target: int, name: str, path: str, digest: str) -> None:
-        """Gives a whole file its name, unless that is taken by other bytes."""
+    def _name(self, source: int, part: str, target: int, name: str, path: str, digest: str) -> bool:
+        """Gives a whole file its name, unless that is taken by other bytes. Whether it did not have it before."""
         try:
             os.link(part, name, src_dir_fd=source, dst_dir_fd=target, follow_symlinks=False)
+            return True
         except FileExistsError:
             there = self._content(path)
             if there is None or hashlib.sha256(there).hexdigest() != digest:
                 raise _No(
                     "conflict", f"{path} is there already and holds something else; nothing was changed"
                 ) from None
+            return False
 
     def move(self, body: Mapping[str, Json]) -> Mapping[str, Json]:
         path, to = body["path"], body["to"]
@@ -310,9 +312,14 @@ class _Box:
             return {"path": to}
         (*folders, name), (*others, new) = path.split("/"), to.split("/")
         with self._inside(folders) as here, self._inside(others, make=True) as there:
-            self._name(here, name, there, new, to, hashlib.sha256(content).hexdigest())
+            is_new = self._name(here, name, there, new, to, hashlib.sha256(content).hexdigest())
             _settle(there)
-            os.unlink(name, dir_fd=here)
+            try:
+                os.unlink(name, dir_fd=here)
+            except OSError:
+                if is_new:
+                    os.unlink(new, dir_fd=there)
+                raise
             _settle(here)
         return {"path": to}
 

@@ -184,6 +184,25 @@ async def test_a_full_disk_leaves_nothing_and_doubt_is_said(folder: Path, monkey
     assert (await did(connect(folder), "write", {"path": "a", "text": "x"})).result == "applied"
 
 
+async def test_a_file_that_cannot_leave_has_no_second_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "a.txt").write_text("one")
+    usual = os.unlink
+
+    def kept(name: str, *, dir_fd: int) -> None:
+        if name == "a.txt" and os.path.samefile(f"/proc/self/fd/{dir_fd}", folder):
+            raise OSError(1, "Operation not permitted")
+        usual(name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "unlink", kept)
+    for mine, action, input in (
+        (connect(folder), "move", {"path": "a.txt", "to": "b.txt"}),
+        (connect(folder, trash="removed"), "remove", {"path": "a.txt"}),
+    ):
+        found = await did(mine, action, input)
+        assert (found.result, found.reason) == ("refused", "forbidden")
+        assert [each.name for each in folder.rglob("*.txt")] == ["a.txt"]
+
+
 def test_settings_and_requests_that_cannot_be(folder: Path) -> None:
     for settings, said in (
         ({"folder": "/p/.amends/x"}, "lies in Amends' own state"),
