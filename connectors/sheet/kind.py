@@ -211,12 +211,13 @@ class _Sheet:
     def _do(self, work: Callable[[Book], tuple[Json, bool]], reads: bool, until: float) -> Outcome:
         """On a thread. What is refused has left the file as it was."""
         try:
-            with contextlib.nullcontext() if reads else _alone(self.file, until):
+            file = Path(os.path.realpath(self.file))  # what a link leads to is written, and the link stays
+            with contextlib.nullcontext() if reads else _alone(file, until):
                 data, seen = self._content()
                 book = read_book(self.told, data, to_write=not reads)
                 output, changed = work(book)
                 if changed:
-                    self._replace(book.content(), seen)
+                    _replace(file, book.content(), seen, until)
         except Unfit as error:
             return Outcome(result="refused", reason="invalid", summary=f"{self.file.name} {error}")
         except _No as error:
@@ -242,32 +243,36 @@ class _Sheet:
         except FileNotFoundError:
             raise _No("not_found", "is not there; make it, with the names of the columns in its first row") from None
 
-    def _replace(self, content: bytes, seen: tuple[int, ...]) -> None:
-        """Puts the new file in the old one's place, unless that was changed meanwhile or an office program has it."""
-        for mark in (f"~${self.file.name}", f".~lock.{self.file.name}#"):
-            if (self.file.parent / mark).exists():
-                raise _No("unavailable", "is open in an office program; nothing was written")
-        part = self.file.with_name(f".{self.file.name}.part")
+
+def _replace(file: Path, content: bytes, seen: tuple[int, ...], until: float) -> None:
+    """Puts the new file in the old one's place, unless that was changed meanwhile, an office program has it, or nobody
+    waits for it any more."""
+    for mark in (f"~${file.name}", f".~lock.{file.name}#"):
+        if (file.parent / mark).exists():
+            raise _No("unavailable", "is open in an office program; nothing was written")
+    part = file.with_name(f".{file.name}.part")
+    try:
+        with part.open("wb") as out:
+            os.fchmod(out.fileno(), file.stat().st_mode & 0o777)
+            out.write(content)
+            out.flush()
+            os.fsync(out.fileno())
+        now = file.stat()
+        if (now.st_ino, now.st_size, now.st_mtime_ns) != seen:
+            raise _No("unavailable", "was changed by somebody else meanwhile; nothing was written")
+        if time.monotonic() >= until:
+            raise _No("unavailable", "was not ready in time; nothing was written")
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
+    try:
+        folder = os.open(file.parent, os.O_RDONLY)
         try:
-            with part.open("wb") as out:
-                os.fchmod(out.fileno(), self.file.stat().st_mode & 0o777)
-                out.write(content)
-                out.flush()
-                os.fsync(out.fileno())
-            now = self.file.stat()
-            if (now.st_ino, now.st_size, now.st_mtime_ns) != seen:
-                raise _No("unavailable", "was changed by somebody else meanwhile; nothing was written")
-            part.replace(self.file)
+            os.fsync(folder)
         finally:
-            part.unlink(missing_ok=True)
-        try:
-            folder = os.open(self.file.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-        except OSError:
-            raise _Doubtful from None
+            os.close(folder)
+    except OSError:
+        raise _Doubtful from None
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import asyncio
 import csv
 import os
 import stat
+import time
 import zipfile
 from datetime import date, datetime
 from pathlib import Path
@@ -186,6 +187,28 @@ async def test_a_file_that_somebody_changes_meanwhile(file: Path, monkeypatch: p
     assert (found.result, found.reason) == ("refused", "unavailable")
     assert str(cells(file)[1][0]) == "B-1"
     assert [each.name for each in file.parent.iterdir() if each.name.endswith(".part")] == []
+
+
+async def test_what_nobody_waits_for_is_not_written(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a look-up in the meantime would say that it did not happen, and then it would."""
+    before = file.read_bytes()
+    monkeypatch.setattr(os, "fsync", lambda number: time.sleep(1.5))
+    assert (await did(connect(file), "append", {"row": NEW}, limit=200)).result == "unknown"
+    await asyncio.sleep(1)
+    assert file.read_bytes() == before
+    assert [each.name for each in file.parent.iterdir() if each.name.endswith(".part")] == []
+
+
+async def test_a_link_stays_and_what_it_leads_to_is_written(file: Path) -> None:
+    link = file.with_name(f"link{file.suffix}")
+    link.symlink_to(file.name)
+    one, other = connect(link), connect(file)
+    added = await asyncio.gather(
+        *(did(mine, "append", {"row": {"no": "N"}}, key=f"am_{at}") for at in range(4) for mine in (one, other))
+    )
+    assert {outcome.result for outcome in added} == {"applied"}
+    assert link.is_symlink()
+    assert len(cells(file)) == 7
 
 
 async def test_it_stays_readable_for_whom_it_was(file: Path) -> None:
