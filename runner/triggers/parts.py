@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from runner.clock import Clock
 from runner.contract import Connector
 from runner.engine.embedded import Embedded
+from runner.errors import StoreError
 from runner.store.arrivals import TROUBLE, cursor
 from runner.store.sql import SqlStore
 from runner.triggers.active import Active
@@ -32,9 +33,13 @@ class Parts:
     on_event: list[Callable[[], None]]
 
     async def say_trouble(self, source: str, text: str) -> None:
-        """Why a trigger that waits by itself cannot go on just now, for whoever looks; empty when it goes again."""
-        if text == self.store.ask(cursor(f"{TROUBLE}{source}")):
-            return
-        if text:
-            log.warning("%s: %s", source, text)
-        await self.intake.take_all([], cursor=(f"{TROUBLE}{source}", text))
+        """Why a trigger that waits by itself cannot go on just now, for whoever looks; empty when it goes again. Where
+        that cannot be stored either, the log alone says it."""
+        try:
+            if text == self.store.ask(cursor(f"{TROUBLE}{source}")):
+                return
+            if text:
+                log.warning("%s: %s", source, text)
+            await self.intake.take_all([], cursor=(f"{TROUBLE}{source}", text))
+        except StoreError as error:
+            log.error("%s: %s", source, error)

@@ -109,19 +109,13 @@ class Polls:
                 await self._parts.say_trouble(place, "")
             except AmendsError as error:
                 failures, wanted = failures + 1, getattr(error, "after", 0)
-                await self._say(place, str(error))
+                await self._parts.say_trouble(place, str(error))
                 stand = None
                 pause = max(min(FIRST_PAUSE << min(failures - 1, 10), LONGEST_PAUSE), wanted)
                 left_alone = self._parts.clock.now() + pause
             except Exception:
                 log.exception("%s cannot be polled; it is tried again in %d s", place, MINUTE // SECOND)
                 failures, left_alone, stand = failures + 1, self._parts.clock.now() + MINUTE, None
-
-    async def _say(self, place: str, why: str) -> None:
-        try:
-            await self._parts.say_trouble(place, why)
-        except AmendsError as error:
-            log.error("%s: %s", place, error)
 
     async def _sleep(self, place: str, ms: int) -> None:
         self._rings[place].clear()

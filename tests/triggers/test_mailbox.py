@@ -140,6 +140,24 @@ async def test_what_comes_while_nobody_looks_is_taken_later(tmp_path: Path, serv
             assert subjects(ground) == ["later order 5", *(f"order {number}" for number in range(6))]
 
 
+async def test_a_short_disk_ends_no_watch(
+    tmp_path: Path, server: Dovecot, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(mailbox, "WAIT", 200)
+    monkeypatch.setattr(mailbox, "FIRST_PAUSE", 50)
+    async with opened(tmp_path, ORDERS) as ground:
+        waits_at(ground, server, "ivy")
+        async with serving(ground) as engine:
+            await until(began(engine))
+            with monkeypatch.context() as short:
+                short.setattr(engine.store, "_floor", 1 << 60)
+                server.deliver("ivy", letter(1))
+                await until(lambda: "mail:orders: " in caplog.text)
+                assert arrivals(engine) == []
+            await until(lambda: ground.shop.world.effects)
+            assert subjects(ground) == ["order 1"]
+
+
 async def test_a_mailbox_that_is_numbered_anew_starts_nothing_twice(tmp_path: Path, server: Dovecot) -> None:
     server.deliver("cyn", letter("before", Date="Mon, 01 Jun 2026 10:00:00 +0900"), at=time.time() - 60)
     async with opened(tmp_path, ORDERS) as ground:
