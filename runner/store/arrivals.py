@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Any
 
-from sqlalchemy import Connection, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, delete, exists, func, insert, literal, select, tuple_, update
 
 from runner.contract import Json
 from runner.core.events import (
@@ -238,16 +238,20 @@ def move(name: str, value: str, at: int) -> Callable[[Connection], None]:
 
 # --- reading -------------------------------------------------------------------------------------------------------
 
+Place = tuple[int, str, str, str]
+"""Where an arrival stands among all: at, flow, source, id."""
+_PLACE = (arrivals.c.at, arrivals.c.flow, arrivals.c.source, arrivals.c.arrival)
+
 
 def listed(
-    *, flow: str = "", source: str = "", status: Sequence[str] = (), before: int = 0, limit: int = 50
+    *, flow: str = "", source: str = "", status: Sequence[str] = (), before: Place | None = None, limit: int = 50
 ) -> Callable[[Connection], Sequence[Arrival]]:
-    """For `SqlStore.ask`: arrivals, newest first; `before` is an `at` to page on from."""
-    asked = select(arrivals).order_by(arrivals.c.at.desc(), arrivals.c.arrival).limit(limit)
+    """For `SqlStore.ask`: arrivals, newest first; `before` is the place of one to page on from."""
+    asked = select(arrivals).order_by(*(column.desc() for column in _PLACE)).limit(limit)
     for column, value in ((arrivals.c.flow, flow), (arrivals.c.source, source)):
         asked = asked.where(column == value) if value else asked
     asked = asked.where(arrivals.c.status.in_(status)) if status else asked
-    asked = asked.where(arrivals.c.at < before) if before else asked
+    asked = asked.where(tuple_(*_PLACE) < tuple_(*map(literal, before))) if before else asked
     return lambda connection: [_arrival(row) for row in connection.execute(asked)]
 
 

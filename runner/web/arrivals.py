@@ -31,19 +31,27 @@ ARRIVED: Mapping[str, str] = {
 
 
 @ROUTES.get("/arrivals")
-def arrivals(request: Request, caller: Sees, flow: str = "", status: str = "", before: int = 0) -> Response:
-    """The triggers, and what came to them, newest first."""
+def arrivals(
+    request: Request, caller: Sees, flow: str = "", status: str = "",
+    before: int = 0, of: str = "", source: str = "", id: str = "",
+) -> Response:  # fmt: skip
+    """The triggers, and what came to them, newest first; or what came before the one of this place."""
     console = console_of(request)
     wanted = (status,) if status in STATUSES else ()
-    rows = console.store.ask(listed(flow=flow, status=wanted, before=before, limit=PAGE + 1))
+    place = (before, of, source, id) if before else None
+    rows = console.store.ask(listed(flow=flow, status=wanted, before=place, limit=PAGE + 1))
     asked = {name: text for name, text in (("flow", flow), ("status", status)) if text}
     triggers = list(triggers_of(console.project, console.store, console.public_url)) if not (asked or before) else []
     return page(
         request, caller, "arrivals", rows=rows[:PAGE], ends=console.store.ask(ends_of(rows)), arrived=ARRIVED,
-        older=urlencode({**asked, "before": rows[PAGE - 1].at}) if len(rows) > PAGE else "", is_paged=bool(before),
+        older=urlencode({**asked, **_place(rows[PAGE - 1])}) if len(rows) > PAGE else "", is_paged=bool(before),
         asked=asked, triggers=triggers, turned=console.driver.hooks.turned_away, link=_link,
         flows=sorted(console.driver.triggers.active.flows),
     )  # fmt: skip
+
+
+def _place(row: Arrival) -> Mapping[str, str]:
+    return {"before": str(row.at), "of": row.flow, "source": row.source, "id": row.id}
 
 
 def _link(row: Arrival) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
+from html import unescape
 from pathlib import Path
 
 import httpx
@@ -15,6 +17,7 @@ from runner.errors import NotFound, NotPossible
 from runner.store.facts import RunFilter
 from runner.store.log import SITE
 from runner.triggers.listing import NOT_SERVED, triggers_of
+from runner.web import arrivals as pages
 from runner.web.console import Console
 from tests.bench.hooks import free_port
 from tests.cases.ground import Engine, opened
@@ -118,6 +121,24 @@ async def came(console: Console, no: str, **more: str) -> None:
     await triggers.active.look()
     engine = Engine(console.driver)
     await take(engine, "webhook", "orders", no, body={"no": no, **more}, headers={})
+
+
+async def test_the_page_goes_on_to_what_came_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "PAGE", 1)
+    async with console_at(shop(tmp_path / "shop")) as console:
+        now, names = console.now, ["2<b>", "3&c", "1"]
+        monkeypatch.setattr(console.driver.triggers.clock, "now", lambda: now)
+        for name in names:
+            await came(console, name)
+        browser = Browser(console)
+        await browser.sign_in(TOM)
+        seen, place = [], "/arrivals?flow=orders"
+        while place:
+            shown = unescape((await browser.get(place)).text)
+            seen += [name for name in names if f"<strong>{name}</strong>" in shown]
+            older = re.search(r'href="(/arrivals\?[^"]*before=[^"]*)"', shown)
+            place = older[1] if older else ""
+        assert seen == ["3&c", "2<b>", "1"]
 
 
 async def test_the_page_tells_what_came_and_takes_it_again(tmp_path: Path) -> None:

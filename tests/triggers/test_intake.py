@@ -146,6 +146,24 @@ async def test_a_short_disk_takes_nothing(tmp_path: Path, monkeypatch: pytest.Mo
         assert not arrivals(engine)
 
 
+async def test_a_page_goes_on_behind_the_last_one_even_within_one_millisecond(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = starts("mirror", "  - event: order.came\n    id: ${{ event.no }}\n")
+    async with served(tmp_path, ORDERS, other) as (_, engine):
+        now = engine.driver.triggers.clock.now()
+        monkeypatch.setattr(engine.driver.triggers.clock, "now", lambda: now)
+        for number in range(5):
+            await take(engine, "event", "order.came", "d", event=paid(str(number)))
+        seen: list[tuple[str, str]] = []
+        place = None
+        while rows := arrivals(engine, limit=3, before=place):
+            seen += [(row.flow, row.id) for row in rows]
+            place = (rows[-1].at, rows[-1].flow, rows[-1].source, rows[-1].id)
+        assert sorted(seen) == sorted((flow, str(number)) for flow in ("mirror", "orders") for number in range(5))
+        assert {row.at for row in arrivals(engine)} == {now}
+
+
 async def test_kept_content_is_bounded(tmp_path: Path) -> None:
     async with served(tmp_path, ORDERS) as (_, engine):
         await take(engine, "event", "order.came", "d", event={"kind": "paid", "no": "1", "x": "y" * 100_000})
