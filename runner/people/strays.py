@@ -1,10 +1,11 @@
-"""Tells whoever owns a flow that something came to it which led to no run: it was refused, or could not be read."""
+"""Tells whoever owns a flow what led to no run: arrivals that were refused or could not be read, and slots that were
+skipped one after the other."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from runner.clock import DAY, HOUR, Clock
@@ -13,13 +14,15 @@ from runner.language.bundle import Bundle
 from runner.people.desk import ProjectDesk
 from runner.people.notify import Notifier
 from runner.people.post import Post
-from runner.store.arrivals import cursor, move, strays
+from runner.store.arrivals import cursor, move, skipped_behind, strays
 from runner.store.sql import SqlStore
 from runner.tongue import _, several, speaking
 
 log = logging.getLogger("amends.people")
 EVERY = 30.0
 """Seconds between two looks."""
+MOST_SKIPS = 3
+"""Slots that are skipped behind one run before somebody is told."""
 
 
 class Trigger(Protocol):
@@ -32,7 +35,8 @@ class Trigger(Protocol):
 
 
 class Strays:
-    """One message an hour for each trigger of a live flow, with how many there were."""
+    """Of what did not fit one message an hour for each trigger of a live flow, with how many there were; of skipped
+    slots one for each run that keeps them out."""
 
     def __init__(
         self, notifier: Notifier, post: Post, desk: ProjectDesk, store: SqlStore, clock: Clock,
@@ -56,37 +60,66 @@ class Strays:
 
     async def look(self) -> None:
         """Tells what has not been told. What is more than a day old is not told any more."""
-        now = self._clock.now()
         for trigger in self._triggers():
-            bundle, source = trigger.bundle, trigger.source
-            name = f"told:{bundle.flow.id}:{source}"
-            newest, _space, told_at = self._store.ask(cursor(name)).partition(" ")
-            if bundle.flow.mode == "draft" or (told_at and now - int(told_at) < HOUR):
-                continue
-            since = max(int(newest or 0), now - DAY)
-            count, last = self._store.ask(strays(bundle.flow.id, source, since))
-            if count and await self._tell(bundle, source, count, newest):
-                await self._store.write(move(name, f"{last} {now}", now))
+            if trigger.bundle.flow.mode != "draft":
+                await self._look_at(trigger.bundle, trigger.source)
+                await self._look_at_skips(trigger.bundle, trigger.source)
 
-    async def _tell(self, bundle: Bundle, source: str, count: int, before: str) -> bool:
-        """Whether somebody was told, or can never be: else it is tried again."""
+    async def _look_at(self, bundle: Bundle, source: str) -> None:
+        name, now = f"told:{bundle.flow.id}:{source}", self._clock.now()
+        newest, _space, told_at = self._store.ask(cursor(name)).partition(" ")
+        if told_at and now - int(told_at) < HOUR:
+            return
+        since = max(int(newest or 0), now - DAY)
+        count, last = self._store.ask(strays(bundle.flow.id, source, since))
+
+        def letter() -> tuple[str, str]:
+            subject = several(
+                "{count} arrival led to no run: {title}", "{count} arrivals led to no run: {title}", count,
+                title=bundle.flow.title,
+            )  # fmt: skip
+            text = "\n\n".join((
+                _("What came to {source} did not fit the inputs of the flow, or could not be read. It is kept.",
+                  source=source.replace(":", " ")),
+                _("The page says why, and has it taken again when the flow was put right. The next message of "
+                  "this kind comes in an hour at the earliest."),
+            ))  # fmt: skip
+            return subject, text
+
+        if count and await self._tell(bundle, letter, ["strays", source, newest], "/arrivals"):
+            await self._store.write(move(name, f"{last} {now}", now))
+
+    async def _look_at_skips(self, bundle: Bundle, source: str) -> None:
+        run, count = self._store.ask(skipped_behind(bundle.flow.id, source))
+        if count < MOST_SKIPS:
+            return
+        name, now = f"skips:{bundle.flow.id}:{source}", self._clock.now()
+        told, _space, told_at = self._store.ask(cursor(name)).partition(" ")
+        if told == run or (told_at and now - int(told_at) < DAY):
+            return
+
+        def letter() -> tuple[str, str]:
+            text = "\n\n".join((
+                _("{count} slots of {source} were skipped one after the other, since run {run} has not ended.",
+                  count=count, source=source.replace(":", " "), run=run),
+                _("Look whether that run waits for something. This is told once for each run, and once a day at most."),
+            ))  # fmt: skip
+            return _("Slots are skipped: {title}", title=bundle.flow.title), text
+
+        if await self._tell(bundle, letter, ["skips", source, run], f"/runs/{run}"):
+            await self._store.write(move(name, f"{run} {now}", now))
+
+    async def _tell(
+        self, bundle: Bundle, letter: Callable[[], tuple[str, str]], about: Sequence[str], page: str
+    ) -> bool:
+        """Whether somebody was told, or can never be: else it is tried again. `letter` is (subject, text)."""
         flow, staff, now = bundle.flow, self._desk.staff(), self._clock.now()
         found = []
         for person in staff.behind([flow.owner], now) or staff.behind([staff.admin], now):
             for channel in self._post.channels(person):
                 with speaking(self._post.language(person)):
-                    subject = several(
-                        "{count} arrival led to no run: {title}", "{count} arrivals led to no run: {title}", count,
-                        title=flow.title,
-                    )  # fmt: skip
-                    text = "\n\n".join((
-                        _("What came to {source} did not fit the inputs of the flow, or could not be read. It is kept.",
-                          source=source.replace(":", " ")),
-                        _("The page says why, and has it taken again when the flow was put right. The next message of "
-                          "this kind comes in an hour at the earliest."),
-                    ))  # fmt: skip
-                    key = digest(["strays", flow.id, source, before, person.id])
-                    link = f"{self._notifier.pages}/arrivals"
+                    subject, text = letter()
+                    key, link = digest([*about, flow.id, person.id]), f"{self._notifier.pages}{page}"
                     sent = await self._post.tell(channel, person, subject, text, key, link=link)
                 if sent.result != "applied":
                     log.warning("%s could not be told by %s: %s", person.id, channel, sent.summary or sent.reason)

@@ -289,6 +289,22 @@ def strays(flow: str, source: str, since: int) -> Callable[[Connection], tuple[i
     return ask
 
 
+def skipped_behind(flow: str, source: str) -> Callable[[Connection], tuple[str, int]]:
+    """For `SqlStore.ask`: the run of a flow's schedules that has not ended (empty for none), and how many slots of this
+    one were skipped since it began."""
+
+    def ask(connection: Connection) -> tuple[str, int]:
+        run = still_going(flow, "schedule:")(connection)
+        began = select(func.min(arrivals.c.at)).where(arrivals.c.run_id == run, arrivals.c.run_id != "")
+        asked = select(func.count()).where(
+            arrivals.c.flow == flow, arrivals.c.at >= began.scalar_subquery(), arrivals.c.source == source,
+            arrivals.c.status == "skipped",
+        )  # fmt: skip
+        return run, connection.execute(asked).scalar_one() if run else 0
+
+    return ask
+
+
 def ends_of(several: Sequence[Arrival]) -> Callable[[Connection], Mapping[str, str]]:
     """For `SqlStore.ask`: the status of each run that these led to; a removed one is left out."""
     asked = select(runs.c.run_id, runs.c.status).where(runs.c.run_id.in_({each.run for each in several if each.run}))

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 
 from runner.app import Amends, OwnDriver
-from runner.clock import HOUR, MINUTE
+from runner.clock import DAY, HOUR, MINUTE
 from runner.contract import Json
 from runner.core import events as e
 from runner.engine.starting import Wish
@@ -19,10 +19,12 @@ from runner.language.project import Project
 from runner.people.operations import Order
 from runner.people.strays import Strays
 from runner.store import notices, outbox
+from runner.store.facts import RunFilter
 from runner.store.lock import EngineLock
 from runner.store.messages import Outgoing
 from runner.telling.story import status_line, story_of
 from runner.triggers.intake import Coming
+from runner.triggers.schedule import Schedules
 from runner.web.console import Console
 from tests.people.office import PEOPLE, make_office
 from tests.support.smtp_service import SmtpScript, SmtpService
@@ -526,6 +528,58 @@ async def test_the_owner_hears_once_an_hour_of_what_led_to_no_run(tmp_path: Path
             mail.tell(SmtpScript(at_connect=["drop"]))
             assert await come("five") == []
             assert await come() == [("tom", "1 arrival led to no run: Letters go out")]
+
+
+async def test_the_owner_hears_once_of_slots_that_are_skipped_one_after_the_other(tmp_path: Path) -> None:
+    async with SmtpService() as mail:
+        text = (
+            f"{TOP}trigger: {{ schedule: every 15 min }}\nsteps:\n"
+            "  - { id: answer, wait_for: answered, within: 30 days }\n"
+        )
+        project = make_office(tmp_path / "it", mail.port, {"slow": text})
+        async with resumed(project, mail, Turned()) as office:
+            driver = office.driver
+            await driver.triggers.active.look()
+            strays = Strays(
+                driver.notifier, driver.post, driver.desk, driver.store, office.clock, driver.triggers.active.all
+            )  # fmt: skip
+            room = Schedules(driver.triggers)
+            await room.take()
+
+            async def slots(count: int) -> list[str]:
+                for _ in range(count):
+                    office.clock.at += 15 * MINUTE
+                    await room.take()
+                    for view in driver.store.runs(RunFilter()):
+                        await office.rest(view.run)
+                    await strays.look()
+                bodies.extend(one.body() for one in mail.mails)
+                return [subject for _, subject in office.told()]
+
+            async def answer(event: str) -> None:
+                await driver.send_event(event, "answered", {}, "person:root")
+                for view in driver.store.runs(RunFilter()):
+                    await office.rest(view.run)
+
+            bodies: list[str] = []
+            told = ["Slots are skipped: Letters go out"]
+            assert await slots(3) == []  # one that started and two that were skipped
+            assert await slots(1) == told
+            assert await slots(2) == []
+            (run,) = driver.store.runs(RunFilter())
+            why = (
+                f"3 slots of schedule every 15 min were skipped one after the other, since run {run.run} has not ended."
+            )
+            assert why in bodies[0]
+            assert f"/runs/{run.run}" in bodies[0]
+            office.clock.at += DAY
+            assert await slots(1) == [], "the same run"
+            await answer("e1")
+            assert await slots(4) == told
+            await answer("e2")
+            assert await slots(6) == [], "another run, on the same day"
+            office.clock.at += DAY
+            assert await slots(1) == told
 
 
 async def test_a_run_waits_until_silence_is_a_no_and_says_who_is_asked_before(tmp_path: Path) -> None:

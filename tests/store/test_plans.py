@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import Engine, event
 
-from runner.store.arrivals import cursors_of, listed, restored_after, still_going
+from runner.store.arrivals import cursors_of, listed, restored_after, skipped_behind, still_going
 from runner.store.facts import RunFilter
 from runner.store.sql import SqlStore
 from tests.store.samples import new_run
@@ -46,6 +46,7 @@ ASKED: dict[str, Ask] = {
     "next arrivals": lambda store: store.ask(listed(before=(1, "signup", "webhook:x", "7"))),
     "arrivals of a flow": lambda store: store.ask(listed(flow="signup", before=(1, "signup", "webhook:x", "7"))),
     "arrivals with a status": lambda store: store.ask(listed(status=("refused",), before=(1, "", "", ""))),
+    "skipped slots": lambda store: store.ask(skipped_behind("signup", "schedule:every day at 09:00")),
     "cursors of a kind": lambda store: store.ask(cursors_of("schedule:")),
     "put back since": lambda store: store.ask(restored_after(1)),
 }

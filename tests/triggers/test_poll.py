@@ -121,7 +121,7 @@ async def test_after_a_restore_nobody_knows_what_was_taken(tmp_path: Path) -> No
 
 
 async def test_the_list_of_triggers_says_what_is_wrong(tmp_path: Path) -> None:
-    async with polling(tmp_path) as (ground, engine, polls):
+    async with polling(tmp_path) as (ground, engine, _):
         (armed,) = engine.driver.triggers.active.all("poll")
         await engine.driver.triggers.say_trouble(place_of(armed), "shop.contacts: it is closed")
         listed = list(triggers_of(ground.project(), engine.store, ""))
