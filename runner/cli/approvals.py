@@ -46,6 +46,9 @@ Hash = Annotated[
 ]
 Comment = Annotated[str, typer.Option("--comment", help="What you want to say to it; it stands in the log.")]
 Why = Annotated[str, typer.Option("--reason", help="Why not, in one sentence; it stands in the log.")]
+Changes = Annotated[
+    str | None, typer.Option("--changes", help="Why not, as what should be changed: a no that asks for changes.")
+]
 LeftOut = Annotated[
     list[str] | None, typer.Option("--leave-out", metavar="ITEM", help="An item that is not to be done: rows/2.")
 ]
@@ -170,6 +173,7 @@ def _whole(asked: Asked) -> Iterator[RenderableType]:
     yield Text(f"\n{told.on_no}")
     yield from (Text(f"  {where}: {what}") for where, what in told.undone)
     yield from (Text(f"  stays: {each}") for each in told.stays)
+    yield Text(told.on_wish)
 
 
 def _sheet(sheet: Sheet) -> Iterator[RenderableType]:
@@ -190,7 +194,11 @@ def _sheet(sheet: Sheet) -> Iterator[RenderableType]:
 def _to_type(asked: Asked) -> Iterator[RenderableType]:
     where = f"{asked.story.view.run} {asked.name} --hash {asked.gate.hash[:SHORT]}"
     yield Text("\nWith your own token in AMENDS_TOKEN:")
-    for text, command in ((asked.paper.yes, f"approve {where}"), (asked.paper.no, f'reject {where} --reason "…"')):
+    told = asked.paper
+    for text, command in (
+        (told.yes, f"approve {where}"), (told.no, f'reject {where} --reason "…"'),
+        (told.wish, f'reject {where} --changes "…"'),
+    ):  # fmt: skip
         yield Text(f"  {text}\n    {words.PROGRAM} approvals {command}", no_wrap=True, overflow="ignore")
 
 
@@ -207,16 +215,21 @@ def approve(
 
 @COMMANDS.command(help="Say no. What follows then is what `show` prints.")
 def reject(
-    run: RunId, name: Name = "", token: Token = "", hash_: Hash = "", reason: Why = "", as_json: AsJson = False
-) -> None:
-    if reason in ("…", "..."):
-        raise NotPossible('the "…" of --reason stands for your own words; write them in its place')
-    _decide(run, name, "no", token, hash_, reason, (), as_json=as_json)
+    run: RunId, name: Name = "", token: Token = "", hash_: Hash = "", reason: Why = "", changes: Changes = None,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    if reason and changes is not None:
+        raise NotPossible("say it once: --changes takes the place of --reason")
+    if (changes or reason) in ("…", "..."):
+        option = "--changes" if changes else "--reason"
+        raise NotPossible(f'the "…" of {option} stands for your own words; write them in its place')
+    answer: Literal["no", "changes"] = "no" if changes is None else "changes"
+    _decide(run, name, answer, token, hash_, changes or reason, (), as_json=as_json)
 
 
 def _decide(
-    run: str, name: str, answer: Literal["yes", "no"], token: str, seen: str, comment: str, leave_out: Sequence[str], *,
-    as_json: bool,
+    run: str, name: str, answer: Literal["yes", "no", "changes"], token: str, seen: str, comment: str,
+    leave_out: Sequence[str], *, as_json: bool,
 ) -> None:  # fmt: skip
     with watching.opened() as amends:
         by = _whose(amends, token)
@@ -267,6 +280,6 @@ def _confirm(asked: Asked, answer: str) -> None:
             "it with its hash, for --hash"
         )
     page.show(*_whole(asked))
-    wanted = asked.paper.yes if answer == "yes" else asked.paper.no
+    wanted = {"yes": asked.paper.yes, "no": asked.paper.no}.get(answer, asked.paper.wish)
     if not typer.confirm(f"\n{wanted}?"):
         raise NotPossible("nothing was decided")

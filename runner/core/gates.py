@@ -20,6 +20,8 @@ from runner.language.calendar import after, half_way
 from runner.language.flow import Duration, Step, every_step
 
 NOBODY = "Nobody answered in time."
+CHANGES = "Please change: "
+"""What the comment of a no begins with that asks for changes."""
 UNDO_WITHIN = Duration(amount=2, unit="business_day")
 UNDO_GOOD_FOR = Duration(amount=24, unit="hour")
 
@@ -48,7 +50,7 @@ def approve(place: Place) -> tuple[Command, ...]:
         return ()
     assert place.step.approval is not None
     if place.step.approval.if_no == "continue":
-        output = {"by": gate.no_by, "at": iso(place.now), "comment": gate.comment}
+        output = {"by": gate.no_by, "at": iso(place.now), "comment": gate.comment.removeprefix(CHANGES)}
         return (_ended(place, "no", output),)
     return (Record(event=e.StepFailed(at=place.now, step=place.path, kind="no", summary=why_not(gate))),)
 
@@ -57,7 +59,14 @@ def why_not(gate: Gate) -> str:
     """A no in one sentence."""
     if not gate.no_by:
         return NOBODY
+    if wish := wish_of(gate.comment):
+        return f"{gate.no_by} asked for changes: {wish}"
     return f"{gate.no_by} said no{': ' + gate.comment if gate.comment else '.'}"
+
+
+def wish_of(comment: str) -> str:
+    """The changes that the comment of a no asks for; empty for a plain no."""
+    return comment.removeprefix(CHANGES) if comment.startswith(CHANGES) else ""
 
 
 def ends_here(bundle: Bundle, failure: Failure) -> bool:

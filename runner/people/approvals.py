@@ -11,6 +11,7 @@ from runner.contract import Json, Purpose, digest
 from runner.core import events as e
 from runner.core.calls import parted
 from runner.core.consents import UNDO
+from runner.core.gates import CHANGES
 from runner.core.state import Gate, State
 from runner.engine.asking import Connect, requests_of
 from runner.engine.driven import Desk, Outside
@@ -22,15 +23,17 @@ from runner.store.facts import AlreadyReported, Store
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decision:
-    """What a person decides. `hash` and `round` are those of what they were shown, `proof` is how they proved who they
-    are (code, sign_in, link, token). `edits` maps the path of a covered step to its fields' new texts, `seen` is the
-    digest of how they will be sent (`Preview.seen`). `left_out` are the covered steps of items that are not to be done.
+    """What a person decides; `changes` is a no whose `comment` says what should be changed.
+
+    `hash` and `round` are those of what they were shown, `proof` is how they proved who they are (code, sign_in, link,
+    token). `edits` maps the path of a covered step to its fields' new texts, `seen` is the digest of how they will be
+    sent (`Preview.seen`). `left_out` are the covered steps of items that are not to be done.
     """
 
     approval: str
     round: int
     hash: str
-    answer: Literal["yes", "no"]
+    answer: Literal["yes", "no", "changes"]
     by: str
     proof: str = ""
     comment: str = ""
@@ -104,6 +107,9 @@ def report_for(bundle: Bundle, state: State, decision: Decision, now: int, conne
         raise NotPossible(
             "this is decided only by somebody who has signed in: open the page, sign in, and decide there"
         )
+    wants_changes = decision.answer == "changes"
+    if wants_changes and not decision.comment.strip():
+        raise NotPossible("say what should be changed")
     edited: dict[str, Json] = {}
     if decision.answer == "yes":
         refuse_left_out(bundle, decision.approval, gate, decision.left_out)
@@ -114,7 +120,8 @@ def report_for(bundle: Bundle, state: State, decision: Decision, now: int, conne
         edited = {path: {"input": new.inputs[path], "hashes": new.hashes[path]} for path in decision.edits}
     return e.ApprovalDecided(
         at=now, step=decision.approval.removesuffix(UNDO), approval=decision.approval, round=gate.round,
-        answer=decision.answer, by=decision.by, hash=gate.hash, proof=decision.proof, comment=decision.comment,
+        answer="no" if wants_changes else decision.answer, by=decision.by, hash=gate.hash, proof=decision.proof,
+        comment=CHANGES + decision.comment if wants_changes else decision.comment,
         edited=edited, left_out=decision.left_out if decision.answer == "yes" else (),
     )  # fmt: skip
 

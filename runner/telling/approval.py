@@ -72,7 +72,9 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Paper:
-    """Everything the page of one approval says. `changes` are (where, before, now) since it was approved before."""
+    """Everything the page of one approval says. `changes` are (where, before, now) since it was approved before;
+    `wish` is the no that asks for changes, as a button, and `on_wish` what it does.
+    """
 
     question: str
     shows: Fields
@@ -86,6 +88,8 @@ class Paper:
     yes: str
     no: str
     on_no: str
+    wish: str
+    on_wish: str
     undone: Sequence[tuple[str, str]]
     stays: Sequence[str]
 
@@ -157,7 +161,9 @@ def paper(
     in_list = {path for paths in items.values() for path in paths}
     columns, rows, totals = _table(story, gate, new, items, sheets)
     plain = [sheet for path, sheet in sheets.items() if path not in in_list]
-    undone = made_good(story) if words is not None and words.if_no == "compensate" else []
+    if_no = words.if_no if words is not None else ""
+    undone = made_good(story) if if_no == "compensate" else []
+    no = _no(if_no, sheets.values(), undone)
     return Paper(
         question=visible(str(asked.shown["question"])),
         shows=[
@@ -168,9 +174,8 @@ def paper(
         may_leave_out=bool(words is not None and words.may_leave_out and rows),
         odd=mixed_words(_texts([asked.shown["shows"], new.inputs])),
         changes=list(_changes(new, before)), yes=_yes(plain, rows),
-        no=_no(words.if_no if words is not None else "", sheets.values(), undone),
-        on_no=_on_no(words.if_no if words is not None else "", undone), undone=undone,
-        stays=story.with_effect("pending", "stands") if words is not None and words.if_no == "end" else [],
+        no=no, on_no=_on_no(if_no, undone), wish=_("Ask for changes. {no}", no=no), on_wish=_on_wish(if_no),
+        undone=undone, stays=story.with_effect("pending", "stands") if if_no == "end" else [],
     )  # fmt: skip
 
 
@@ -399,6 +404,13 @@ def _on_no(if_no: str, undone: Sequence[object]) -> str:
         "continue": _("On a no, nothing of this is done, and the run goes on without it."),
     }
     return told.get(if_no) or _("On a no, what was done stays as it is, and its owner is told.")
+
+
+def _on_wish(if_no: str) -> str:
+    told = _("What you write stands in the log, and the steps that follow can use it.")
+    if if_no != "continue":
+        told = _("What you write stands in the log and on the run's page, where whoever is told of its end reads it.")
+    return " ".join((_("Asking for changes is a no too."), told, _("Nothing is changed or asked again by itself.")))
 
 
 # --- edits, and what has changed -------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any
 
 from runner.contract import Json
 from runner.core import events as e
+from runner.core.gates import wish_of
 from runner.core.paths import is_in
 from runner.core.state import Held
 from runner.core.status import waits_for
@@ -336,8 +337,10 @@ class Teller:
     def decided(self, event: e.ApprovalDecided) -> None:
         if (number := self._approvals.get(event.approval)) is not None:
             self._change(number, until=None, then="")
+        by, wish = plain(event.by), wish_of(event.comment) if event.answer != "yes" else ""
         form = marked("{by} says yes.") if event.answer == "yes" else marked("{by} says no.")
-        self.say(event, "person", _(form, by=plain(event.by)) + _because(event.comment))
+        asked = sentence(_("{by} asked for changes: {wish}", by=by, wish=plain(wish))) if wish else ""
+        self.say(event, "person", asked or _(form, by=by) + _because(event.comment))
 
     def lapsed(self, event: e.ApprovalLapsed) -> None:
         self._approvals.pop(event.approval, None)

@@ -17,6 +17,7 @@ from starlette.responses import Response
 from runner.contract import Json
 from runner.core import events as e
 from runner.core.fold import fold
+from runner.core.gates import wish_of
 from runner.core.state import Gate, State
 from runner.core.state import replace as renewed
 from runner.errors import NotPossible
@@ -41,7 +42,7 @@ from runner.web.shell import POLICY
 ROUTES = APIRouter()
 LONGEST = 1_000
 SHOWN, MOST = 50, 200
-ANSWERS = ("yes", "no", "look")
+ANSWERS = ("yes", "no", "changes", "look")
 BECAME = {
     "yes": marked("This was decided: yes."),
     "no": marked("This was decided: no."),
@@ -165,6 +166,8 @@ async def decide(request: Request, caller: Anyone, locator: str) -> Response:
             _("A comment has at most {count} characters.", count=LONGEST) if comment else _("Press one of the buttons.")
         )
         return await _sheet(request, caller, notice, form, text=text, code=422)
+    if answer == "changes" and not comment:
+        return await _sheet(request, caller, notice, form, text=_("Say what should be changed."), code=422, lacks=True)
     try:
         asked = _asked(console, notice)
         edits = _edits(asked, form) if answer in ("yes", "look") else {}
@@ -172,8 +175,8 @@ async def decide(request: Request, caller: Anyone, locator: str) -> Response:
             return await _sheet(request, caller, notice, form)
         decision = Decision(
             approval=notice.about, round=_number(form.get("round", "")), hash=form.get("hash", ""),
-            answer="yes" if answer == "yes" else "no", by=notice.person, proof=proof,
-            comment=comment, edits=edits,
+            answer="yes" if answer == "yes" else "changes" if answer == "changes" else "no", by=notice.person,
+            proof=proof, comment=comment, edits=edits,
             seen=form.get("seen", ""), left_out=_left_out(asked, form) if answer == "yes" else (),
         )  # fmt: skip
         await console.decide(notice.run, decision)
@@ -197,9 +200,9 @@ def _door(request: Request, caller: Caller, notice: Notice, *, text: str = "", c
 
 async def _sheet(
     request: Request, caller: Caller, notice: Notice, form: Mapping[str, str] | None = None, *, text: str = "",
-    code: int = 200,
+    code: int = 200, lacks: bool = False,
 ) -> Response:  # fmt: skip
-    """The whole page. `form` is what was sent and is shown again."""
+    """The whole page. `form` is what was sent and is shown again; it `lacks` the comment where one is needed."""
     console, given = console_of(request), form or {}
     asked = _asked(console, notice)
     if asked.ended:
@@ -225,7 +228,7 @@ async def _sheet(
         starter=approval.started_by(asked.story, partial(who, console)), seen=new.seen if edits else "",
         mine=next((yes for yes in asked.gate.yes if yes.by == notice.person), None), locator=notice.locator,
         files=links(asked.event.shown), left_out=_left_out(asked, given) if given else (), is_edited=bool(edits),
-        longest=LONGEST,
+        longest=LONGEST, lacks=lacks,
         edits=[(number, path, name, given.get(f"edit.{number}", now)) for number, (path, name, now) in enumerate(was)],
     )  # fmt: skip
     answer.headers["Content-Security-Policy"] = WITH_STYLES
@@ -239,7 +242,7 @@ def _over(request: Request, caller: Caller, asked: Asked, code: int) -> Response
                   if one.person == notice.person and one.round > notice.round), None)  # fmt: skip
     return page(
         request, caller, "review_over", code=code, ended=_(BECAME[asked.ended]), gate=gate,
-        view=asked.story.view, question=visible(str(asked.event.shown.get("question", ""))),
+        view=asked.story.view, wish=wish_of(gate.comment), question=visible(str(asked.event.shown.get("question", ""))),
         status=standing(console, asked.story),
         newer=newer.locator if newer is not None else "", is_told=asked.ended in ("yes", "no"),
     )  # fmt: skip

@@ -38,14 +38,16 @@ class Given(Shape):
 
 
 class Deciding(Shape):
-    """A decision. `round` and `hash` are those of what was shown; `edits` are path -> field -> text, and `seen` then
+    """A decision; `changes` is a no whose `comment` says what should be changed.
+
+    `round` and `hash` are those of what was shown; `edits` are path -> field -> text, and `seen` then
     comes from `look`, which decides nothing. `left_out` are paths of steps, whole items where the flow says so.
     """
 
     approval: str
     round: int
     hash: str
-    answer: Literal["yes", "no"]
+    answer: Literal["yes", "no", "changes"]
     comment: str = Field("", max_length=LONGEST)
     edits: dict[str, dict[str, str]] = Field(default_factory=dict)
     seen: str = ""

@@ -64,6 +64,25 @@ async def test_an_approver_decides_on_a_phone(width: int, script: bool, browser:
         assert (await office.rested(run), office.letters()) == ("succeeded", ["ben@client.test"])
 
 
+async def test_changes_are_asked_for_on_a_phone_without_script(browser: Browser, tmp_path: Path) -> None:
+    """The field is pointed at where nothing was said, and what was typed elsewhere is kept."""
+    async with office_on_a_port(tmp_path / "acme", more="may_edit: [letter.text]") as office:
+        run = await office.ask()
+        async with opened(browser, width=320, script=False) as page:
+            await open_with_code(office, page, "tom@acme.test")
+            await page.get_by_label("text of letter").fill("Dear Ben,\nsoon.")
+            await page.get_by_role("button", name="Ask for changes.").click()
+            assert office.gate(run).status == "open"
+            assert await page.locator("[aria-invalid=true]").get_attribute("id") == "comment"
+            assert await page.locator("#wrong-comment").inner_text() == "Say what should be changed."
+            assert await page.get_by_label("text of letter").input_value() == "Dear Ben,\nsoon."
+            assert await has_no_scrolling_sideways(page)
+            await page.get_by_label("A comment").fill("Another day, please")
+            await page.get_by_role("button", name="Ask for changes.").click()
+            assert "Tom Ito asked for changes: Another day, please" in await page.inner_text("main")
+        assert (await office.rested(run), office.letters()) == ("compensated", [])
+
+
 async def test_an_edit_is_looked_at_and_a_list_unticked(browser: Browser, tmp_path: Path) -> None:
     async with office_on_a_port(tmp_path / "acme", more="may_edit: [letter.text]") as office:
         flow = office.console.amends.folder / "flows" / "remind.yaml"
@@ -152,7 +171,7 @@ async def test_a_robot_presses_every_button_and_decides_nothing(browser: Browser
         assert office.letters() == []
         async with opened(browser) as page:
             await open_with_code(office, page, "tom@acme.test")
-            await page.get_by_role("button", name="Do not do it; undo what was done").click()
+            await page.get_by_role("button", name="Do not do it; undo what was done", exact=True).click()
             assert "This was decided: no." in await page.inner_text("main")
         assert await office.rested(run) == "compensated"
 

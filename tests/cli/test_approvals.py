@@ -146,6 +146,24 @@ def test_a_no_makes_good_and_what_is_set_aside_is_listed(terminal: Terminal, mai
     assert record in terminal.type("quarantine", "list", "--all").out
 
 
+def test_changes_are_asked_for_in_words(terminal: Terminal, mail: SmtpService) -> None:
+    _, run = begun(terminal)
+    given = ("approvals", "reject", run, "--hash", hash_of(terminal, run), "--token", token_of(terminal, "aya"))
+    for words, why in (
+        (("--changes", " "), "say what should be changed"),
+        (("--changes", "…"), 'the "…" of --changes stands for your own words; write them in its place'),
+        (("--changes", "Less.", "--reason", "Too much."), "say it once: --changes takes the place of --reason"),
+    ):
+        refused = terminal.type(*given, *words)
+        assert (refused.code, refused.err) == (2, f"amends: {why}\n")
+    said = terminal.type(*given, "--changes", "Less, please")
+    assert (said.code, mail.mails) == (0, [])
+    assert said.out.count("person:aya asked for changes: Less, please.") == 2
+    shown = terminal.type("runs", "show", run).out
+    assert "person:aya asked for changes: Less, please." in shown
+    assert "says no" not in said.out + shown
+
+
 def test_who_may_not_decide_is_told_why(terminal: Terminal, mail: SmtpService) -> None:
     _, run = begun(terminal)
     hash_ = hash_of(terminal, run)

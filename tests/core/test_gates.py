@@ -86,6 +86,15 @@ def test_a_no_compensates() -> None:
     assert result.state.root.failure.summary == "team:leads said no: not now"
 
 
+def test_a_no_that_asks_for_changes_is_told_as_one() -> None:
+    wish = says("no", comment="Please change: less, please")
+    ended = play(bundle_of(FIRST + gate() + SEND), wish).state
+    assert ended.root.failure is not None
+    assert (ended.status, ended.root.failure.summary) == ("compensated", "team:leads asked for changes: less, please")
+    on = play(bundle_of(FIRST + gate("    if_no: continue\n") + SEND), wish).state
+    assert (on.steps["go"].outcome, on.steps["go"].output["comment"]) == ("no", "less, please")
+
+
 def test_silence_is_a_no() -> None:
     result = play(bundle_of(FIRST + gate("    within: 2 hours\n") + SEND))
     assert (result.state.status, sent(result)) == ("compensated", ["first"])

@@ -608,7 +608,7 @@ async def test_html_in_every_shown_value_stays_text(tmp_path: Path) -> None:
         run = await office.ask(name=EVIL)
         browser, path = await office.proved(run), f"/review/{office.locator(run)}"
         pages = [await browser.get(path), await says(browser, path, "look", edit__0=EVIL, comment=EVIL)]
-        await says(browser, path, "no", comment=EVIL)
+        await says(browser, path, "changes", comment=EVIL)
         pages.append(await browser.get(path))
         pages.append(await (await Browser(office.console).sign_in("person:tom")).get("/"))
         for page in pages:

@@ -124,16 +124,59 @@ async def test_a_sign_in_counts_and_home_lists_it_first(office: Office) -> None:
     assert "Less" not in other
 
 
-async def test_the_comment_of_a_no_is_there_for_what_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("answer", ["no", "changes"])
+async def test_the_comment_of_a_no_is_there_for_what_goes_on(answer: str, tmp_path: Path) -> None:
     async with office_at(tmp_path / "acme") as office:
         (office.console.amends.folder / "flows" / "answer.yaml").write_text(ANSWER, encoding="utf-8")
         run = await office.ask("answer")
         browser, path = await office.proved(run), f"/review/{office.locator(run)}"
         page = await browser.get(path)
-        assert re.findall(r'<button[^>]* value="(\w+)">', page.text) == ["yes", "no"]
-        await browser.post(f"{path}/decide", {**fields_of(page), "answer": "no", "comment": "Name the day"})
+        assert re.findall(r'<button[^>]* value="(\w+)"', page.text)[-3:] == ["yes", "no", "changes"]
+        assert "Do not do it; go on without it Ask for changes. Do not do it; go on without it" in words_of(page)
+        assert "the steps that follow can use it. Nothing is changed or asked again by itself." in words_of(page)
+        await browser.post(f"{path}/decide", {**fields_of(page), "answer": answer, "comment": "Name the day"})
         assert (await office.rested(run), office.letters()) == ("succeeded", ["ben@client.test"])
         assert "Not yet: Name the day" in office.mail.mails[-1].body()
+
+
+async def test_asking_for_changes_needs_words(tmp_path: Path) -> None:
+    async with office_at(tmp_path / "acme", more="may_edit: [letter.text]") as office:
+        run = await office.ask()
+        browser, path = await office.proved(run), f"/review/{office.locator(run)}"
+        page = await browser.get(path)
+        assert 'aria-invalid="true"' not in page.text
+        fields = {**fields_of(page), "edit.0": "Dear Ben, soon.", "answer": "changes", "comment": " \n"}
+        said = await browser.post(f"{path}/decide", fields)
+        assert (said.status_code, office.gate(run).status) == (422, "open")
+        assert 'aria-invalid="true" aria-describedby="wrong-comment"' in said.text
+        assert '<span class="wrong" id="wrong-comment">Say what should be changed.</span>' in said.text
+        assert "Dear Ben, soon.</textarea>" in said.text
+
+
+async def test_a_wish_for_changes_is_a_no_that_is_told_as_one(office: Office) -> None:
+    """On the page of what was decided, in the story of the run, in the mail of its end, and in the log."""
+    flow = office.console.amends.folder / "flows" / "pay.yaml"
+    flow.write_text(flow.read_text().replace("mode: live\n", "mode: live\non_failure: { tell: person:adam }\n"))
+    run = await office.ask()
+    browser, path = await office.proved(run), f"/review/{office.locator(run)}"
+    page = await browser.get(path)
+    assert "On a no, nothing of this is done, and what was done before is made good" in words_of(page)
+    assert "Ask for changes. Do not do it; undo what was done Asking for changes is a no too." in words_of(page)
+    sent = await browser.post(f"{path}/decide", {**fields_of(page), "answer": "changes", "comment": "Less, please"})
+    assert (sent.status_code, await office.rested(run), office.letters()) == (303, "compensated", [])
+    [decided] = [row.event for row in office.console.store.log(run) if isinstance(row.event, e.ApprovalDecided)]
+    assert (decided.answer, decided.comment) == ("no", "Please change: Less, please")
+    after = words_of(await browser.get(path))
+    assert "This was decided: no. Tom Ito asked for changes: Less, please" in after
+    adam = await Browser(office.console).sign_in("person:adam")
+    told = words_of(await adam.get(f"/runs/{run}"))
+    assert "Step go: person:tom asked for changes: Less, please." in told
+    assert "go Tom Ito asked for changes: Less, please." in told
+    assert "Please change" not in told
+    assert "says no" not in told
+    await office.console.driver.notifier.send_due()
+    [mail] = [mail.body() for mail in office.mail.mails if "adam@acme.test" in mail.to]
+    assert "asked for changes: Less, please" in mail
 
 
 async def test_looking_changes_no_row(office: Office) -> None:
@@ -294,6 +337,8 @@ async def test_the_api_lists_shows_and_decides(office: Office) -> None:
     body = {"approval": one["approval"], "round": one["round"], "hash": one["hash"], "answer": "yes"}
     looked = (await client.post(f"/api/v1/approvals/{run}", json={**body, "look": True})).json()
     assert looked["requests"]["letter"][0]["recipient"] == "ben@client.test"
+    wordless = await client.post(f"/api/v1/approvals/{run}", json={**body, "answer": "changes", "comment": " "})
+    assert (wordless.status_code, wordless.json()) == (409, {"error": "say what should be changed."})
     assert (await client.post(f"/api/v1/approvals/{run}", json=body)).status_code == 200
     assert await office.rested(run) == "succeeded"
     assert (await client.get("/api/v1/approvals")).json() == []
