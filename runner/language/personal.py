@@ -22,6 +22,11 @@ def marks(flows: Iterable[Flow], actions: Mapping[str, Action]) -> str:
     return canonical({"flows": in_flows, "actions": in_actions}).decode() if in_flows or in_actions else ""
 
 
+def personal_inputs(flow: Flow) -> frozenset[str]:
+    """The inputs that hold personal data, in whole or in part."""
+    return frozenset(name for name, *_ in _marked(flow.inputs, ()))
+
+
 def _sides(action: Action) -> dict[str, list[list[str]]]:
     found = {side: _marked(getattr(action, side), action.personal) for side in ("input", "output")}
     return {side: places for side, places in found.items() if places}

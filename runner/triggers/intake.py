@@ -14,10 +14,14 @@ from runner.core.events import RunStarted
 from runner.engine.starting import Wish, keep, new_run
 from runner.errors import EvaluationError, InputsInvalid, NotPossible
 from runner.language.expressions import decided, evaluate
+from runner.language.personal import personal_inputs
+from runner.language.types import MISSING
 from runner.store.arrivals import Arrival, Arrived
 from runner.store.facts import NewRun, Started
 from runner.store.sql import SqlStore
 from runner.triggers.active import Armed
+
+UNTOLD = "does not fit; it is personal, so it is not quoted here"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,10 +109,17 @@ class Intake:
         except InputsInvalid as error:
             if coming.given is not None:
                 raise
-            return replace(arrival, status="refused", why=str(error)), None, None
+            return replace(arrival, status="refused", why=_told(armed, error)), None, None
         except (EvaluationError, NotPossible) as error:
             return replace(arrival, status="refused", why=str(error)), None, None
         return arrival, replace(new, receipt=None), event
+
+
+def _told(armed: Armed, error: InputsInvalid) -> str:
+    """Why the inputs do not fit, for whoever may see the list: a personal one is not quoted."""
+    hidden = personal_inputs(armed.bundle.flow)
+    said = {name: what if what == MISSING or name not in hidden else UNTOLD for name, what in error.problems.items()}
+    return str(InputsInvalid(said))
 
 
 class _Asked:

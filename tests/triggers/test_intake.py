@@ -12,7 +12,7 @@ from runner.errors import StoreUnwritable
 from runner.store.arrivals import MOST_CONTENT, Arrived, cursor
 from runner.store.facts import RunFilter
 from runner.store.log import SITE
-from runner.triggers.intake import Coming
+from runner.triggers.intake import UNTOLD, Coming
 from tests.cases.ground import Engine
 from tests.triggers.ground import arrivals, served, starts, take
 
@@ -92,6 +92,27 @@ async def test_what_does_not_fit_is_kept_and_may_come_again(tmp_path: Path) -> N
         (mended,) = await take(engine, "event", "order.came", "d", event={"no": "7", "kind": "paid"})
         assert (mended.status, mended.is_new) == ("started", True)
         assert [row.status for row in arrivals(engine)] == ["started"]
+
+
+async def test_what_does_not_fit_and_is_personal_is_not_quoted(tmp_path: Path) -> None:
+    inputs = (
+        "{ name: text, mail: { email: null, personal: true }, of: { list: { age: { number: null, personal: true } } } }"
+    )
+    flow = starts("orders", "  - event: order.came\n    id: ${{ event.no }}\n", inputs=inputs)
+    async with served(tmp_path, flow) as (_, engine):
+        for no, event, why in (
+            (
+                "1",
+                {"mail": "eve at home", "of": [{"age": "old"}], "name": 7},
+                "name: must be a text, not 7; mail: UNTOLD; of: UNTOLD",
+            ),
+            ("2", {"name": "Ada", "of": []}, "mail: is required and has no value"),
+        ):
+            (took,) = await take(engine, "event", "order.came", "d", event={"no": no, **event})
+            assert (took.status, took.why) == ("refused", why.replace("UNTOLD", UNTOLD))
+        told = " ".join(str(fact.data) for fact in facts(engine, e.DeliveryIgnored))
+        assert UNTOLD in told
+        assert "at home" not in told
 
 
 async def test_an_expression_without_a_value_is_no_run(tmp_path: Path) -> None:
