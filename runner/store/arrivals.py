@@ -45,7 +45,7 @@ class Arrival:
     """One business event as it came to one flow. `source` is `kind:name` of the trigger, `digest` that of the content.
 
     `position` is the answer of `order_by` for `entity`: an event before the last one of its entity is superseded.
-    `by` is who has it taken again, for this `reason`.
+    `by` is who has it taken again, for this `reason`; it was kept under the id `was`.
     """
 
     flow: str
@@ -60,6 +60,7 @@ class Arrival:
     position: Json = None
     run: str = ""
     by: str = ""
+    was: str = ""
     reason: str = ""
 
 
@@ -88,6 +89,8 @@ class ArriveWork(Work[tuple[Arrived, ...]]):
         for arrival, start in self.several:
             found.append(_take(batch, arrival, start))
             if arrival.by:
+                if arrival.was != arrival.id:
+                    batch.connection.execute(delete(arrivals).where(*_this(replace(arrival, id=arrival.was))))
                 batch.add_site(encode(_retaken(batch, arrival, found[-1])))
             batch.write()
         if self.cursor is not None:

@@ -30,7 +30,8 @@ async def take_again(parts: Parts, name: str, flow: str, *, by: str, reason: str
     if not armed:
         raise NotPossible(f"flow {arrival.flow} has no {kind} {trigger} any more, so there is nothing to take it")
     coming = Coming(
-        id=arrival.id, digest=arrival.digest, names=_names(arrival), starter=by, why=reason, is_again=True
+        id=arrival.id, digest=arrival.digest, names=_names(arrival), starter=by, why=reason, is_again=True,
+        is_apart=arrival.status == "conflict",
     )  # fmt: skip
     (took,) = await parts.intake.take(armed[:1], coming)
     return took

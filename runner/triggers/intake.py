@@ -29,8 +29,8 @@ class Coming:
     """What came. `id` is the trigger's own name for the event, `digest` that of its content (hex).
 
     `names` are what expressions reach (`body`, `headers`); `given` inputs that were read already. With a `status` it
-    starts nothing and is kept with the reason `why`. `is_again`: the `starter` has it taken again as it was kept under
-    this id, and says `why`.
+    starts nothing and is kept with the reason `why`. `is_again`: the `starter` has it taken again, and says `why`; it
+    was kept under this id, which an event `is_apart` goes on with.
     """
 
     id: str
@@ -41,6 +41,7 @@ class Coming:
     status: str = ""
     why: str = ""
     is_again: bool = False
+    is_apart: bool = False
 
 
 class Intake:
@@ -90,7 +91,7 @@ class Intake:
             content=canonical(dict(coming.names)).decode(), status=coming.status or "started",
         )  # fmt: skip
         if coming.is_again:
-            arrival = replace(arrival, by=coming.starter, reason=coming.why, why="")
+            arrival = replace(arrival, by=coming.starter, was=coming.id, reason=coming.why, why="")
         if coming.status:
             return arrival, None, None
         told: dict[str, Json] = {armed.kind: armed.name}
@@ -99,7 +100,7 @@ class Intake:
             if not ask.is_meant():
                 why = f"only_if says no: {armed.said['only_if']}"
                 return replace(arrival, status="ignored", why=why, content=""), None, None
-            name = coming.id if coming.is_again else ask.text("id") or coming.id
+            name = coming.id if coming.is_apart else ask.text("id") or coming.id
             arrival = replace(arrival, id=name, entity=ask.text("entity"), position=ask.position())
             wish = Wish(
                 given=ask.inputs(coming.given), key=arrival.id, starter=coming.starter,

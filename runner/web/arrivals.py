@@ -76,11 +76,17 @@ async def again(request: Request, caller: Operates, flow: str, source: str, id: 
     row = _one(console, flow, source, id)
     reason = words.plain(form.get("reason", ""))[:1000]
     took = await console.driver.take_again(row.id, row.flow, caller.person, reason)
-    return go(request, f"/runs/{took.run}?said=started" if took.status == "started" else _link(row))
+    if took.status == "started":
+        return go(request, f"/runs/{took.run}?said=started")
+    return go(request, _link(row) if _rows(console, flow, source, id) else "/arrivals")  # it may have got its own id
+
+
+def _rows(console: Console, flow: str, source: str, id: str) -> list[Arrival]:
+    return [row for row in console.store.ask(found(id, flow=flow)) if (row.source, row.id) == (source, id)]
 
 
 def _one(console: Console, flow: str, source: str, id: str) -> Arrival:
-    rows = [row for row in console.store.ask(found(id, flow=flow)) if (row.source, row.id) == (source, id)]
+    rows = _rows(console, flow, source, id)
     if not rows:
         raise NotFound(_("Nothing came with the id {id}.", id=words.plain(id)))
     return rows[0]

@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from runner.contract import Json
 from runner.core import events as e
 from runner.errors import NotFound, NotPossible
 from runner.store.facts import RunFilter
@@ -51,6 +52,23 @@ async def test_what_did_not_fit_is_taken_when_the_flow_was_mended(tmp_path: Path
         assert facts[1].data["reason"] == "The flow is mended."
         with pytest.raises(NotPossible, match=f"7 is started and led to run {row.run}; what can be taken again is"):
             await retake(engine, "7")
+
+
+async def test_what_had_no_id_of_its_own_then_is_the_event_that_it_is(tmp_path: Path) -> None:
+    """The sender sends it once more too: one run."""
+    wrong = ORDERS.replace("body.no", "body.number")
+    async with served(tmp_path, wrong) as (ground, engine):
+        content: dict[str, Json] = {"body": {"no": "7", "name": "Ada"}, "headers": {}}
+        for name in ("d1", "d2"):
+            await take(engine, "webhook", "orders", name, **content)
+        assert [(row.id, row.status) for row in arrivals(engine)] == [("d2", "refused"), ("d1", "refused")]
+        ground.write(ORDERS)
+        for name in ("d1", "d2"):
+            assert await retake(engine, name) == "started"
+        await take(engine, "webhook", "orders", "d3", **content)
+        (row,) = arrivals(engine)
+        assert (row.id, row.status, engine.store.run(row.run).run_key) == ("7", "started", "7")
+        assert len(engine.store.runs(RunFilter())) == 1
 
 
 async def test_a_conflict_becomes_an_event_of_its_own(tmp_path: Path) -> None:
@@ -116,11 +134,11 @@ def shop(folder: Path) -> Path:
     return folder
 
 
-async def came(console: Console, no: str, **more: str) -> None:
+async def came(console: Console, delivery: str, **more: str) -> None:
     triggers = console.driver.triggers
     await triggers.active.look()
     engine = Engine(console.driver)
-    await take(engine, "webhook", "orders", no, body={"no": no, **more}, headers={})
+    await take(engine, "webhook", "orders", delivery, body={"no": delivery, **more}, headers={})
 
 
 async def test_the_page_goes_on_to_what_came_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,6 +187,21 @@ async def test_the_page_tells_what_came_and_takes_it_again(tmp_path: Path) -> No
         assert pressed.status_code == 303
         assert pressed.headers["location"].startswith("/runs/")
         assert len(console.store.runs(RunFilter())) == 2
+
+
+async def test_after_it_got_its_own_id_the_list_is_shown(tmp_path: Path) -> None:
+    async with console_at(shop(tmp_path / "shop")) as console:
+        file = console.amends.folder / "flows" / "orders.yaml"
+        right = file.read_text()
+        file.write_text(right.replace("body.no", "body.number"))
+        await came(console, "d1", no="7")
+        file.write_text(right)
+        await console.driver.triggers.active.look()
+        browser = Browser(console)
+        await browser.sign_in(TOM)
+        pressed = await browser.press("/arrivals/one?flow=orders&source=webhook%3Aorders&id=d1", reason="Mended.")
+        assert (pressed.status_code, pressed.headers["location"]) == (303, "/arrivals")
+        assert "<strong>7</strong>" in (await browser.get("/arrivals")).text
 
 
 def deliver(port: int, body: bytes, key: bytes = b"the-secret-of-it") -> int:
