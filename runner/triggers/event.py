@@ -1,7 +1,8 @@
 """Events that start flows: those that other flows emit, and those that are sent from outside.
 
-Every event is kept before anybody acts on it, so none is lost by a stop. A look goes back a little: events that were
-committed at nearly the same time may become visible in another order. Coming twice starts nothing twice.
+Every event is kept, for a day, before anybody acts on it, so a shorter stop loses none. A look goes back a
+little: events that were committed at nearly the same time may become visible in another order. Coming twice starts
+nothing twice.
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 from runner.clock import MINUTE
 from runner.contract import digest
 from runner.core import events as e
 from runner.core.state import State
 from runner.store.arrivals import cursor
-from runner.store.events import kept_after
+from runner.store.events import KeptEvent, kept_after
+from runner.triggers.active import Armed
 from runner.triggers.intake import Coming
 from runner.triggers.parts import Parts
 
@@ -72,9 +74,14 @@ class Events:
             await parts.intake.take_all([], cursor=(CURSOR, json.dumps(since)))
         place, names = (since - BACK, ""), sorted({armed.name for armed in parts.active.all("event")})
         while names and (kept := parts.store.ask(kept_after(*place, names))):
-            for event in kept:
-                armed = [one for one in parts.active.on("event", event.name) if event.at >= parts.active.since(one)]
-                coming = Coming(id=event.id, digest=digest(dict(event.data)), names={"event": event.data})
-                since = max(since, event.at)
-                await parts.intake.take_all([(one, coming) for one in armed], cursor=(CURSOR, json.dumps(since)))
+            several = [pair for event in kept for pair in self._comings(event)]
+            since = max(since, kept[-1].at)
+            await parts.intake.take_all(several, cursor=(CURSOR, json.dumps(since)))
             place = (kept[-1].at, kept[-1].id)
+
+    def _comings(self, event: KeptEvent) -> Iterator[tuple[Armed, Coming]]:
+        """An event for each flow that was there when it came."""
+        coming = Coming(id=event.id, digest=digest(dict(event.data)), names={"event": event.data})
+        for armed in self._parts.active.on("event", event.name):
+            if event.at >= self._parts.active.since(armed):
+                yield armed, coming
