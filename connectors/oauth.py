@@ -138,7 +138,7 @@ class Tokens:
         found = await self.client.exchange(self._wire(fields), limit=LONGEST, fresh=True)
         if isinstance(found, Outcome):
             raise NoToken(f"no token: {found.summary}", found.reason)
-        new = self._read(found)
+        new = self._read(found, fields)
         seconds = new.get("expires_in")
         try:
             until = MachineClock().now() + int(float(seconds)) * SECOND if seconds is not None else None
@@ -163,7 +163,7 @@ class Tokens:
             method="POST", url=url, headers={key.lower(): text for key, text in headers.items()}, body=body.encode()
         )
 
-    def _read(self, answer: Answer) -> Mapping[str, Json]:
+    def _read(self, answer: Answer, sent: Mapping[str, str]) -> Mapping[str, Json]:
         """Raises NoToken, with what the service says but without what it repeats of ours."""
         try:
             told = json_of(answer)
@@ -175,6 +175,8 @@ class Tokens:
             header_value(token, "the token")
             return said
         words = " ".join(str(said[key]) for key in ("error", "error_description") if said.get(key))
+        for once in (sent[word] for word in ("code", "code_verifier") if word in sent):
+            words = words.replace(once, "[code]")
         what = self.tools.redact(
             f"{self._endpoint} gives no token ({answer.status}{' ' if words else ''}{words[:200]})"
         )

@@ -320,6 +320,17 @@ async def test_what_a_service_has_refused_was_sent(tmp_path: Path) -> None:
         await crm.close()
 
 
+async def test_a_code_is_not_repeated(tmp_path: Path) -> None:
+    async with http_server() as server:
+        server.on(
+            "/token", answer(400, {"error": "invalid_grant", "error_description": f"c0de-1 or {'v' * 43} is wrong"})
+        )
+        crm = connect(server, tmp_path, ("authorization_code", ", authorize_url: /authorize"))
+        with pytest.raises(oauth.NoToken, match=r"\(400 invalid_grant \[code\] or \[code\] is wrong\)"):
+            await crm.take_consent("c0de-1", back="http://127.0.0.1/", verifier="v" * 43)
+        await crm.close()
+
+
 async def test_nobody_has_agreed_yet(tmp_path: Path) -> None:
     async with http_server() as server:
         crm = connect(server, tmp_path, ("authorization_code", ", authorize_url: /authorize"))
