@@ -7,7 +7,6 @@ folder that `trash` names, if the connection has one, and can be undone then.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import hashlib
@@ -17,19 +16,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from connectors.disk import FOREVER, Doubtful, Refused, in_time, settle
 from connectors.rendering import checked_input
 from connectors.service import check_settings, no_such_action
 from connectors.stored import content_of, stored_files
-from runner.clock import DAY
-from runner.contract import Action, Connector, Json, Outcome, Purpose, Reason, Request, Tools, Undo
+from runner.contract import Action, Connector, Json, Outcome, Purpose, Request, Tools, Undo
 from runner.errors import NotFound, RequestError, SettingsError
 
 LARGEST = 100_000_000
 MOST = 10_000
-_FOREVER = 36_500 * DAY
 _PLACE = {"path": "text", "sha256": "text"}
 
 _READ = Action(
@@ -50,7 +49,7 @@ _WRITE = Action(
     name="write",
     title="Writes a file, or a text as one, under a name that is not taken; folders are made.",
     effect="keyed",
-    key_life=_FOREVER,
+    key_life=FOREVER,
     input={"path": "text", "file": "file or empty", "text": "text or empty"},
     output={**_PLACE, "size": "integer"},
     undo=Undo(action="remove", with_={"path": "${{ output.path }}", "sha256": "${{ output.sha256 }}"}),
@@ -60,7 +59,7 @@ _MOVE = Action(
     name="move",
     title="Moves a file to a name that is not taken; folders are made.",
     effect="keyed",
-    key_life=_FOREVER,
+    key_life=FOREVER,
     input={"path": "text", "to": "text"},
     output={"path": "text"},
     undo=Undo(action="move", with_={"path": "${{ input.to }}", "to": "${{ input.path }}"}),
@@ -74,7 +73,7 @@ def _remove(trash: str) -> Action:
         name="remove",
         title="Takes a file away; with `sha256` only while it holds just these bytes.",
         effect="keyed",
-        key_life=_FOREVER,
+        key_life=FOREVER,
         input={"path": "text", "sha256": "text or empty"},
         output={"removed": "yes_no", "kept_at": "text or empty"},
         undo=back if trash else None,
@@ -113,16 +112,6 @@ class FilesKind:
         return _Files(name=name, folder=folder, trash=trash, actions=self.actions_for(settings), tools=tools)
 
 
-class _No(Exception):
-    def __init__(self, reason: Reason, why: str) -> None:
-        super().__init__(why)
-        self.reason = reason
-
-
-class _Doubtful(Exception):
-    """It was done, and the disk did not say that it will stay."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Files:
     """One folder."""
@@ -151,11 +140,8 @@ class _Files:
         return Request.of(given)
 
     async def send(self, action: str, request: Request, *, key: str, purpose: Purpose, limit: int) -> Outcome:
-        running = asyncio.ensure_future(asyncio.to_thread(self._do, action, request.body))
-        try:
-            return await asyncio.wait_for(asyncio.shield(running), limit / 1000)
-        except TimeoutError:
-            return Outcome(result="unknown", reason="timeout", summary="the disk did not answer in time")
+        work = partial(self._do, action, request.body)
+        return await in_time(work, limit / 1000, "the disk did not answer in time")
 
     async def close(self) -> None:
         """Nothing is open between two calls."""
@@ -169,13 +155,13 @@ class _Files:
         work = {"read": _Box.read, "list": _Box.names, "write": _Box.write, "move": _Box.move, "remove": _Box.remove}
         try:
             if not self.folder.is_dir():
-                raise _No("unavailable", f"the folder {self.folder} is not there")
+                raise Refused("unavailable", f"the folder {self.folder} is not there")
             output = work[action](_Box(root=self.folder, tools=self.tools), body)
         except NotFound as error:
             return Outcome(result="not_sent", reason="not_found", summary=str(error))
-        except _No as error:
+        except Refused as error:
             return Outcome(result="refused", reason=error.reason, summary=str(error))
-        except _Doubtful:
+        except Doubtful:
             return Outcome(result="unknown", reason="unknown", summary=f"{shown} was changed, perhaps not for good")
         except OSError as error:
             return Outcome(result="refused", **_told(shown, error))
@@ -236,9 +222,9 @@ class _Box:
         with os.fdopen(number, "rb") as opened:
             seen = os.fstat(number)
             if not stat.S_ISREG(seen.st_mode):
-                raise _No("invalid", f"{path} is no plain file")
+                raise Refused("invalid", f"{path} is no plain file")
             if seen.st_size > LARGEST:
-                raise _No("invalid", f"{path} is larger than {LARGEST // 1_000_000} MB")
+                raise Refused("invalid", f"{path} is larger than {LARGEST // 1_000_000} MB")
             return opened.read()
 
     def read(self, body: Mapping[str, Json]) -> Mapping[str, Json]:
@@ -287,7 +273,7 @@ class _Box:
             finally:
                 with contextlib.suppress(OSError):
                     os.unlink(part, dir_fd=here)
-            _settle(here)
+            settle(here)
         return {"path": path, "sha256": digest, "size": len(content)}
 
     def _name(self, source: int, part: str, target: int, name: str, path: str, digest: str) -> bool:
@@ -298,7 +284,7 @@ class _Box:
         except FileExistsError:
             there = self._content(path)
             if there is None or hashlib.sha256(there).hexdigest() != digest:
-                raise _No(
+                raise Refused(
                     "conflict", f"{path} is there already and holds something else; nothing was changed"
                 ) from None
             return False
@@ -308,19 +294,19 @@ class _Box:
         content = self._content(path)
         if content is None:
             if self._content(to) is None:
-                raise _No("not_found", f"there is no file {path}")
+                raise Refused("not_found", f"there is no file {path}")
             return {"path": to}
         (*folders, name), (*others, new) = path.split("/"), to.split("/")
         with self._inside(folders) as here, self._inside(others, make=True) as there:
             is_new = self._name(here, name, there, new, to, hashlib.sha256(content).hexdigest())
-            _settle(there)
+            settle(there)
             try:
                 os.unlink(name, dir_fd=here)
             except OSError:
                 if is_new:
                     os.unlink(new, dir_fd=there)
                 raise
-            _settle(here)
+            settle(here)
         return {"path": to}
 
     def remove(self, body: Mapping[str, Json]) -> Mapping[str, Json]:
@@ -329,23 +315,15 @@ class _Box:
         if content is None:
             return {"removed": False, "kept_at": to if to and self._content(to) is not None else None}
         if "sha256" in body and hashlib.sha256(content).hexdigest() != body["sha256"]:
-            raise _No("conflict", f"{path} holds something else by now; nothing was changed")
+            raise Refused("conflict", f"{path} holds something else by now; nothing was changed")
         if to:
             self.move({"path": path, "to": to})
         else:
             *folders, name = path.split("/")
             with self._inside(folders) as here:
                 os.unlink(name, dir_fd=here)
-                _settle(here)
+                settle(here)
         return {"removed": True, "kept_at": to}
-
-
-def _settle(folder: int) -> None:
-    """The names of a folder are on the disk. Raises _Doubtful."""
-    try:
-        os.fsync(folder)
-    except OSError:
-        raise _Doubtful from None
 
 
 KIND: Any = FilesKind()

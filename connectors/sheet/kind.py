@@ -7,26 +7,25 @@ it is `once`. `update` can be asked: does the row hold these values?
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from connectors.disk import FOREVER, Doubtful, Refused, in_time, settle
 from connectors.rendering import checked_input
 from connectors.service import check_settings, no_such_action
 from connectors.sheet.books import ONLY_READ, WRITTEN, Book, Told, Unfit, encoding_of, read_book
-from runner.clock import DAY
-from runner.contract import Action, Connector, Effect, Json, Outcome, Purpose, Reason, Request, Tools, Undo
+from runner.contract import Action, Connector, Effect, Json, Outcome, Purpose, Request, Tools, Undo
 from runner.errors import RequestError, SettingsError
 
 LARGEST = 50_000_000
 MOST_ROWS = 10_000
-_FOREVER = 36_500 * DAY
 _ROW = {"row": "record"}
 
 READ = Action(
@@ -59,7 +58,7 @@ REMOVE = Action(
     name="remove",
     title="Takes out the row that `append` made.",
     effect="keyed",
-    key_life=_FOREVER,
+    key_life=FOREVER,
     input={"key": "text"},
     output={"removed": "yes_no", "row": "record or empty"},
     cannot_undo="A row that was taken out is gone; its cells stand in the answer.",
@@ -73,7 +72,7 @@ def _append(effect: Effect) -> Action:
         name="append",
         title="Adds a row below the last one.",
         effect=effect,
-        key_life=_FOREVER * keyed,
+        key_life=FOREVER * keyed,
         input=_ROW,
         output={"key": "text", **_ROW},
         undo=Undo(action="remove", with_={"key": "${{ output.key }}"}) if keyed else None,
@@ -145,16 +144,6 @@ class SheetKind:
         return _Sheet(name=name, file=file, told=told, key=key, actions=self.actions_for(settings), tools=tools)
 
 
-class _No(Exception):
-    def __init__(self, reason: Reason, why: str) -> None:
-        super().__init__(why)
-        self.reason = reason
-
-
-class _Doubtful(Exception):
-    """The new file stands, and the disk did not say that it will stay."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Sheet:
     """One file. `key` is the column that holds our keys, or empty."""
@@ -196,11 +185,8 @@ class _Sheet:
         }[action]
         if asks:
             work = lambda book: _asked(book, body)  # noqa: E731
-        running = asyncio.ensure_future(asyncio.to_thread(self._do, work, reads, time.monotonic() + limit / 1000))
-        try:
-            return await asyncio.wait_for(asyncio.shield(running), limit / 1000 + 1)
-        except TimeoutError:
-            return Outcome(result="unknown", reason="timeout", summary=f"{self.file.name} could not be written in time")
+        whole = partial(self._do, work, reads, time.monotonic() + limit / 1000)
+        return await in_time(whole, limit / 1000 + 1, f"{self.file.name} could not be written in time")
 
     async def close(self) -> None:
         """Nothing is open between two calls."""
@@ -220,9 +206,9 @@ class _Sheet:
                     _replace(file, book.content(), seen, until)
         except Unfit as error:
             return Outcome(result="refused", reason="invalid", summary=f"{self.file.name} {error}")
-        except _No as error:
+        except Refused as error:
             return Outcome(result="refused", reason=error.reason, summary=f"{self.file.name} {error}")
-        except _Doubtful:
+        except Doubtful:
             return Outcome(
                 result="unknown", reason="unknown", summary=f"{self.file.name} was written, perhaps not for good"
             )
@@ -238,10 +224,12 @@ class _Sheet:
             with self.file.open("rb") as opened:
                 seen = os.fstat(opened.fileno())
                 if seen.st_size > LARGEST:
-                    raise _No("invalid", f"is larger than {LARGEST // 1_000_000} MB")
+                    raise Refused("invalid", f"is larger than {LARGEST // 1_000_000} MB")
                 return opened.read(), (seen.st_ino, seen.st_size, seen.st_mtime_ns)
         except FileNotFoundError:
-            raise _No("not_found", "is not there; make it, with the names of the columns in its first row") from None
+            raise Refused(
+                "not_found", "is not there; make it, with the names of the columns in its first row"
+            ) from None
 
 
 def _replace(file: Path, content: bytes, seen: tuple[int, ...], until: float) -> None:
@@ -249,8 +237,8 @@ def _replace(file: Path, content: bytes, seen: tuple[int, ...], until: float) ->
     waits for it any more."""
     for mark in (f"~${file.name}", f".~lock.{file.name}#"):
         if (file.parent / mark).exists():
-            raise _No("unavailable", "is open in an office program; nothing was written")
-    part = file.with_name(f".{file.name}.part")
+            raise Refused("unavailable", "is open in an office program; nothing was written")
+    part, folder = file.with_name(f".{file.name}.part"), os.open(file.parent, os.O_RDONLY)
     try:
         with part.open("wb") as out:
             os.fchmod(out.fileno(), file.stat().st_mode & 0o777)
@@ -259,25 +247,19 @@ def _replace(file: Path, content: bytes, seen: tuple[int, ...], until: float) ->
             os.fsync(out.fileno())
         now = file.stat()
         if (now.st_ino, now.st_size, now.st_mtime_ns) != seen:
-            raise _No("unavailable", "was changed by somebody else meanwhile; nothing was written")
+            raise Refused("unavailable", "was changed by somebody else meanwhile; nothing was written")
         if time.monotonic() >= until:
-            raise _No("unavailable", "was not ready in time; nothing was written")
+            raise Refused("unavailable", "was not ready in time; nothing was written")
         part.replace(file)
+        settle(folder)
     finally:
         part.unlink(missing_ok=True)
-    try:
-        folder = os.open(file.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except OSError:
-        raise _Doubtful from None
+        os.close(folder)
 
 
 @contextlib.contextmanager
 def _alone(file: Path, until: float) -> Iterator[None]:
-    """Nobody else of Amends writes the file. Raises _No when that does not come in time."""
+    """Nobody else of Amends writes the file. Raises Refused when that does not come in time."""
     with file.with_name(f".{file.name}.lock").open("w") as lock:
         while True:
             try:
@@ -285,7 +267,7 @@ def _alone(file: Path, until: float) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() >= until:
-                    raise _No("unavailable", "is being written by another run; nothing was written") from None
+                    raise Refused("unavailable", "is being written by another run; nothing was written") from None
                 time.sleep(0.02)
         yield
 
@@ -330,7 +312,7 @@ def _one(book: Book, by: Mapping[str, Json]) -> int:
     found = [at for at, row in enumerate(book.rows) if _holds(row, by)]
     if len(found) != 1:
         many = "several rows" if found else "no row"
-        raise _No(
+        raise Refused(
             "conflict" if found else "not_found", f"has {many} where {', '.join(by)} is that; nothing was written"
         )
     return found[0]
@@ -341,7 +323,7 @@ def _change(book: Book, body: Mapping[str, Json]) -> tuple[Json, bool]:
     at = _one(book, body["by"])
     row = book.rows[at]
     if not _holds(row, body.get("expect") or {}):
-        raise _No("conflict", "holds other values by now than are expected; nothing was written")
+        raise Refused("conflict", "holds other values by now than are expected; nothing was written")
     book.change(at, body["set"])
     return {"row": {**row, **body["set"]}, "before": {name: row[name] for name in body["set"]}}, True
 
