@@ -16,9 +16,9 @@ from typing import Any
 
 from connectors.guard import Guard
 from connectors.rendering import checked_input
-from connectors.service import check_settings, no_such_action, resolver, secret_only
+from connectors.service import check_settings, no_such_action, resolver, secret_only, switch
 from runner.contract import Action, Connector, Json, Outcome, Purpose, Request, Tools
-from runner.errors import RequestError, SecretMissing, SettingsError
+from runner.errors import RequestError, SecretMissing
 
 SEND = Action(
     name="send",
@@ -45,9 +45,7 @@ class ChatKind:
 
     def connect(self, name: str, settings: Mapping[str, Json], tools: Tools) -> Connector:
         check_settings(name, self.name, self.settings(), settings)
-        allow = settings.get("allow_private", False)
-        if not isinstance(allow, bool):
-            raise SettingsError(f"{name}: allow_private must be true or false")
+        allow = switch(name, settings, "allow_private")
         address = secret_only(name, "address", settings["address"])
         return _Chat(name=name, address=address, guard=Guard(allow_private=allow), tools=tools)
 

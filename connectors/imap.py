@@ -22,7 +22,7 @@ from imapclient import IMAPClient  # type: ignore[import-untyped]
 from connectors.client import trusting
 from connectors.guard import AddressRefused
 from connectors.servers import HOST_SETTINGS, Server, read_login, read_server
-from connectors.service import check_settings, no_such_action, resolver
+from connectors.service import check_settings, no_such_action, resolver, switch
 from runner.contract import Action, Connector, Json, Outcome, Purpose, Request, Tools
 from runner.errors import NotPossible, SettingsError
 
@@ -60,12 +60,9 @@ class ImapKind:
         folder = settings.get("folder", "INBOX")
         if not isinstance(folder, str) or not folder.strip():
             raise SettingsError(f"{name}: folder must be the name of a mailbox, like INBOX")
-        for switch in ("mark_seen", "from_programs"):
-            if not isinstance(settings.get(switch, False), bool):
-                raise SettingsError(f"{name}: {switch} must be true or false")
         return _Mailbox(
             name=name, server=server, login=login, folder=folder, tools=tools,
-            mark_seen=settings.get("mark_seen", False), from_programs=settings.get("from_programs", False),
+            mark_seen=switch(name, settings, "mark_seen"), from_programs=switch(name, settings, "from_programs"),
         )  # fmt: skip
 
 

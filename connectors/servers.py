@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from connectors.guard import AddressRefused, Guard, is_public, literal
-from connectors.service import secret_only, secret_or_text, trusted_file
+from connectors.service import secret_only, secret_or_text, switch, trusted_file
 from runner.contract import Json
 from runner.errors import SettingsError
 
@@ -81,13 +81,11 @@ def read_server(
     port = settings.get("port") or ports[str(security)]
     if not isinstance(port, int) or isinstance(port, bool) or not 0 < port < 65536:
         raise SettingsError(f"{name}: port must be a number from 1 to 65535")
-    for switch in ("allow_private", "allow_insecure"):
-        if not isinstance(settings.get(switch, False), bool):
-            raise SettingsError(f"{name}: {switch} must be true or false")
-    if security == "none" and not settings.get("allow_insecure"):
+    allow_private, allow_insecure = (switch(name, settings, word) for word in ("allow_private", "allow_insecure"))
+    if security == "none" and not allow_insecure:
         why = "security: none sends everything in clear text, passwords too; for a server on this machine or network"
         raise SettingsError(f"{name}: {why} add allow_insecure: true")
-    guard = Guard(allow_private=settings.get("allow_private", False))
+    guard = Guard(allow_private=allow_private)
     try:
         number = literal(host)
         guard.check_host(host)

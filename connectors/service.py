@@ -48,10 +48,8 @@ def read_place(
 
     The origin may have a path that stands before every path; empty = any public address.
     """
-    allow = settings.get("allow_private", False)
-    if not isinstance(allow, bool):
-        raise SettingsError(f"{name}: allow_private must be true or false")
-    origin, guard = settings.get("origin", "") or default_origin, Guard(allow_private=allow)
+    guard = Guard(allow_private=switch(name, settings, "allow_private"))
+    origin = settings.get("origin", "") or default_origin
     if not isinstance(origin, str):
         raise SettingsError(f"{name}: origin must be a text like https://api.example.com")
     if origin:
@@ -61,6 +59,14 @@ def read_place(
         password = partial(resolver(tools), secret_only(name, "certificate_password", settings["certificate_password"]))
     ca = trusted_file(name, settings.get("ca"))
     return origin.rstrip("/"), Client(guard=guard, ca=ca, certificate=own, password=password)
+
+
+def switch(name: str, settings: Mapping[str, Json], word: str) -> bool:
+    """A setting that is true or false, false where it is not said. Raises SettingsError."""
+    value = settings.get(word, False)
+    if not isinstance(value, bool):
+        raise SettingsError(f"{name}: {word} must be true or false")
+    return value
 
 
 def trusted_file(name: str, file: Json, setting: str = "ca") -> str:
