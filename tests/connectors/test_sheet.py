@@ -363,3 +363,19 @@ async def test_nothing_half_written_is_left_by_a_disk_that_is_full(file: Path, m
     assert (found.result, found.reason) == ("refused", "unavailable")
     assert file.read_bytes() == before
     assert not list(file.parent.glob("*.part"))
+
+
+async def test_what_the_disk_may_have_lost_is_unknown(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = os.fsync
+
+    def doubtful(number: int) -> None:
+        if stat.S_ISDIR(os.fstat(number).st_mode):
+            raise OSError(5, "Input/output error")
+        usual(number)
+
+    monkeypatch.setattr(os, "fsync", doubtful)
+    found = await did(connect(file), "append", {"row": NEW})
+    assert (found.result, found.summary) == ("unknown", f"{file.name} was written, perhaps not for good")
+    monkeypatch.undo()
+    assert (await did(connect(file), "append", {"row": NEW})).result == "applied"
+    assert len(cells(file)) == 4
