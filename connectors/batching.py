@@ -78,7 +78,7 @@ class Rows:
         await asyncio.gather(*self._sending, return_exceptions=True)
 
     def _leave(self, place: str) -> None:
-        group = self._waiting.pop(place, [])
+        group = [row for row in self._waiting.pop(place, []) if not row.found.done()]  # whoever has gone sends nothing
         if group:
             sending = asyncio.create_task(self._send(group))
             self._sending.add(sending)

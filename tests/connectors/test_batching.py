@@ -202,6 +202,18 @@ async def test_answers_in_the_order_of_the_rows() -> None:
         await crm.close()
 
 
+async def test_who_is_stopped_before_the_request_leaves_is_not_in_it() -> None:
+    async with http_server() as server:
+        server.on("/batch", told(done))
+        crm = connect(server)
+        one, other = (asyncio.create_task(send(crm, "add", f"k-{name}", email=f"{name}@x.test")) for name in "ab")
+        await asyncio.sleep(0)
+        one.cancel()
+        assert (await other).result == "applied"
+        assert [row["ref"] for row in server.got[0].json()["data"]["inputs"]] == ["k-b"]
+        await crm.close()
+
+
 async def test_who_is_stopped_does_not_stop_the_others() -> None:
     async with http_server() as server:
         server.on("/batch", late(0.2, told(done)))
