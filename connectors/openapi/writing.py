@@ -144,17 +144,22 @@ def _head_lines(document: Document, name: str, title: str, said: Sequence[Said])
     yield f"connector: {_scalar(name)}"
     yield f"title: {_scalar(title)}"
     if told:
-        yield f"{MARK} origin: {told}"
+        yield _decide("origin", told)
     if origin:
         yield f"origin: {_scalar(origin)}"
     auth, others = _auth(document)
     if others:
-        yield f"{MARK} auth: {others}"
+        yield _decide("auth", others)
     if auth:
         yield from _lines("auth", auth, 0)
     if any(not action.reads for action in said):
-        yield f"{MARK} effect: each write is `once` and cannot be undone until somebody says better"
+        yield _decide("effect", "each write is `once` and cannot be undone until somebody says better")
     yield "actions:"
+
+
+def _decide(topic: str, what: str) -> str:
+    """A comment, of one line whatever names the document uses."""
+    return f"{MARK} {topic}: {' '.join(what.split())}"
 
 
 def _origin(document: Document) -> tuple[str, str]:
@@ -213,7 +218,7 @@ def _ways(scheme: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
 
 def _action_lines(action: Said) -> Iterator[str]:
     yield f"  {_scalar(action.name)}:"
-    yield from (f"    {MARK} {topic}: {what}" for topic, what in action.decide)
+    yield from (f"    {_decide(topic, what)}" for topic, what in action.decide)
     parts: dict[str, Json] = {"title": action.title}
     parts |= {"reads": True} if action.reads else {"writes": "once"}
     for word in ("input", "request", "pages", "success", "output", "result", "external_id", "failures"):

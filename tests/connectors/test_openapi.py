@@ -270,6 +270,19 @@ def test_a_schema_that_is_made_of_itself_is_no_endless_walk() -> None:
     assert any("it is made of itself" in one for one in decisions(made)) or made.left_out
 
 
+def test_a_name_of_several_lines_stays_in_its_comment() -> None:
+    odd = {"name": "m\n    success: no", "in": "query", "schema": {"type": "object"}}
+    proofs = {"a": {"type": "http", "scheme": "bearer"}, "b\nrate: 1": {"type": "http", "scheme": "basic"}}
+    made = imported(
+        {"/a": {"get": {"operationId": "a", "parameters": [odd], "responses": {"200": contact()}}}},
+        components={"schemas": {"Contact": CONTACT}, "securitySchemes": proofs},
+    )
+    assert "success" not in action(made, "a")
+    assert [line for line in decisions(made) if "success" in line] == [
+        'fields: "m success: no" is left out: it is a map'
+    ]
+
+
 def test_hostile_words_stay_words() -> None:
     odd = {
         "operationId": "true", "summary": "${{ key }} # no: {x}\u202e\n- a", "responses": {"200": contact()},
