@@ -128,7 +128,7 @@ class AiKind:
         if "limit_field" in settings and dialect.limit_field == "max_tokens":
             raise SettingsError(f"{name}: limit_field is for kind openai; {settings['kind']} knows max_tokens alone")
         limits = Limits.of(name, settings)
-        place, client = read_place(name, settings, dialect.origin)
+        place, client = read_place(name, settings, dialect.origin, tools=tools)
         return _Ai(
             name=name,
             actions=ACTIONS,

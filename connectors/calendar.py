@@ -110,7 +110,7 @@ class CalendarKind:
 
     def connect(self, name: str, settings: Mapping[str, Json], tools: Tools) -> Connector:
         check_settings(name, self.name, self.settings(), settings)
-        place, client = read_place(name, settings)
+        place, client = read_place(name, settings, tools=tools)
         login = read_login(name, settings)
         made = _Calendar(
             name=name, actions=self.actions(), place=place, client=client, tools=tools, resolve=resolver(tools),

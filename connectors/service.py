@@ -42,7 +42,7 @@ def is_secret(kind: Json) -> bool:
 
 
 def read_place(
-    name: str, settings: Mapping[str, Json], default_origin: str = "", *, tools: Tools | None = None
+    name: str, settings: Mapping[str, Json], default_origin: str = "", *, tools: Tools
 ) -> tuple[str, Client]:
     """(origin, the client for it) from the settings of a connection. Raises SettingsError.
 
@@ -55,7 +55,7 @@ def read_place(
     if origin:
         _check_origin(name, origin, guard)
     own, password = trusted_file(name, settings.get("certificate"), "certificate"), None
-    if settings.get("certificate_password") is not None and tools is not None:
+    if settings.get("certificate_password") is not None:
         password = partial(resolver(tools), secret_only(name, "certificate_password", settings["certificate_password"]))
     ca = trusted_file(name, settings.get("ca"))
     return origin.rstrip("/"), Client(guard=guard, ca=ca, certificate=own, password=password)

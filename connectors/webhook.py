@@ -112,7 +112,7 @@ class WebhookKind:
                 raise SettingsError(f"{name}: scheme {scheme} needs {word}")
         _check_values(name, settings)
         where = str(settings.get("send_to") or "")
-        place, client = read_place(name, {**settings, "origin": _place(name, where, settings)})
+        place, client = read_place(name, {**settings, "origin": _place(name, where, settings)}, tools=tools)
         made = _Webhook(
             name=name, actions=self.actions_for(settings), place=place, client=client, tools=tools, settings=settings
         )

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from connectors import ai, calendar
 from connectors.declarative import kind_from_text
 from runner.contract import Outcome
 from runner.errors import RequestError, SettingsError
@@ -208,6 +209,22 @@ async def test_the_service_knows_us_by_our_certificate(tmp_path: Path) -> None:
         connect(server, lent, **place, certificate="nowhere.pem")
     with pytest.raises(SettingsError, match="store: certificate_password holds the value itself"):
         connect(server, lent, **place, **{**ours, "certificate_password": "pass-w0rd"})
+
+
+@pytest.mark.parametrize("kind", [ai.KIND, calendar.KIND])
+async def test_every_kind_opens_our_certificate_by_its_password(kind: Any, tmp_path: Path) -> None:
+    _, own = signed(tmp_path, "pass-w0rd")
+    line = {"ai": {"kind": "openai", "model": "m"}, "calendar": {"calendar": "/a", "origin": "https://a.test"}}[
+        kind.name
+    ]
+    ours = {**line, "certificate": str(own), "certificate_password": {"secret": "PASSWORD"}}
+    made = kind.connect("it", ours, Lent(PASSWORD="pass-w0rd"))
+    made.client.prepare(fresh=False)
+    await made.close()
+    with pytest.raises(RequestError, match="its password is another one"):
+        kind.connect("it", ours, Lent(PASSWORD="another")).client.prepare(fresh=False)
+    with pytest.raises(SettingsError, match="it: certificate_password holds the value itself"):
+        kind.connect("it", {**ours, "certificate_password": "pass-w0rd"}, Lent())
 
 
 @pytest.mark.parametrize(
