@@ -259,8 +259,9 @@ def listed(
 
 
 def led_to(source: str) -> Callable[[Connection], Sequence[str]]:
-    """For `SqlStore.ask`: the runs that a trigger has started or joined, oldest first, each once."""
-    asked = select(arrivals.c.run_id).where(arrivals.c.source == source, arrivals.c.status == "started")
+    """For `SqlStore.ask`: the runs that a trigger has started or joined and that are kept, oldest first, each once."""
+    asked = select(arrivals.c.run_id).join(runs, runs.c.run_id == arrivals.c.run_id)
+    asked = asked.where(arrivals.c.source == source, arrivals.c.status == "started")
     asked = asked.order_by(arrivals.c.at, arrivals.c.arrival)
     return lambda connection: list(dict.fromkeys(connection.execute(asked).scalars()))
 

@@ -13,6 +13,7 @@ import pytest
 from runner.cells import FORMULA, MARK, csv_lines
 from runner.cli import place, run_command
 from runner.people.erasing import Erasing, erase
+from runner.store.prune import Portion
 from runner.telling.answers import Answer, answer_rows
 from runner.web.console import Console
 from tests.web.filling import GIVEN, HEAD, NOTE, PDF, Filler, began, office, runs_of
@@ -88,6 +89,17 @@ async def test_answers_are_exported_without_personal_data_unless_one_may_see_it(
         assert "reveal=1" not in page
         reference = first[0]
         assert {reference, second[0]} == {view.run for view in runs_of(console)}
+
+
+async def test_answers_whose_run_was_removed_after_its_time_are_left_out(tmp_path: Path) -> None:
+    async with office(tmp_path / "acme") as console:
+        await fill(console)
+        gone, kept = sorted(runs_of(console), key=lambda view: view.run)
+        head = console.store.log(gone.run)[-1]
+        await console.store.prune(Portion(ends=((gone.run, head.seq, "f" * 64),)), "person:tom")
+        admin = await Browser(console).sign_in("person:tom")
+        told = await admin.get("/forms/expense/answers.json?reveal=1")
+        assert (told.status_code, [one["reference"] for one in told.json()]) == (200, [kept.run])
 
 
 async def test_an_answer_that_was_erased_has_a_row_without_content(tmp_path: Path) -> None:
