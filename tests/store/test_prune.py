@@ -15,6 +15,7 @@ from runner.errors import NotFound, RunKeyConflict, StoreUnwritable
 from runner.people import pruning
 from runner.people.pruning import prune
 from runner.store import prune as pruned_in
+from runner.store.arrivals import Arrival, listed
 from runner.store.facts import HandOffChange
 from runner.store.log import SITE
 from runner.store.prune import REMEMBERED, Keep, due
@@ -233,6 +234,22 @@ async def test_a_late_delivery_of_a_removed_run_starts_nothing_for_a_while(store
     clock.turn(REMEMBERED + DAY)
     await prune(store, KEEP, "person:tom", clock.at)
     assert not (await store.start(new_run("r5", key="order-7", receipt=("webhook:orders", "d-1")))).joined
+    store.close()
+
+
+async def test_arrivals_are_known_as_long_as_their_run_and_thirty_days(store: SqlStore, clock: TurnedClock) -> None:
+    def arrival(name: str, status: str = "started") -> Arrival:
+        return Arrival(flow="signup", source="webhook:x", id=name, digest=name, at=clock.at, status=status)
+
+    await ended(store, "r2", at=clock.at, key="gone")
+    await store.arrive([
+        (arrival("led"), new_run("r1")), (arrival("gone"), new_run("r3", key="gone")), (arrival("odd", "ignored"), None),
+    ])  # fmt: skip
+    for days, left in ((29, ["gone", "led", "odd"]), (2, ["gone", "led"]), (30, ["led"])):
+        clock.turn(days * DAY)
+        await prune(store, KEEP, "person:tom", clock.at)
+        assert sorted(row.id for row in store.ask(listed())) == left
+    assert names(store) == ["r1"]
     store.close()
 
 
