@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from runner.clock import MachineClock
+from runner.store.arrivals import cursor
 from runner.store.facts import RunFilter
+from runner.triggers.event import CURSOR
 from tests.cases.ground import Engine, flow, opened, until
 from tests.triggers.ground import serving, starts
 
@@ -27,11 +30,13 @@ async def test_events_start_flows_once(tmp_path: Path) -> None:
             await engine.driver.send_event("e2", "other.thing", {"payer": "Eve"}, "person:me")
             await engine.run("sends", "k", name="Bob")
             assert await payers(engine, 2) == ["Ada", "Bob"]
+        began = MachineClock().now()
         async with ground.engine() as engine:
             await engine.run("sends", "k2", name="Cleo")
             assert await payers(engine, 2) == ["Ada", "Bob"]
         async with serving(ground) as engine:
             assert await payers(engine, 3) == ["Ada", "Bob", "Cleo"]
+            assert int(engine.store.ask(cursor(CURSOR))) >= began
         async with serving(ground) as engine:
             assert await payers(engine, 3) == ["Ada", "Bob", "Cleo"]
 

@@ -166,7 +166,7 @@ async def test_a_mailbox_that_is_numbered_anew_starts_nothing_twice(tmp_path: Pa
             await until(began(engine))
             server.deliver("cyn", *(letter(number) for number in range(4)))
             await until(lambda: len(ground.shop.world.effects) == 4)
-        server.deliver("cyn", letter("meanwhile"))
+        server.deliver("cyn", letter("meanwhile"), letter("copied", Date="Mon, 01 Jun 2026 10:00:00 +0900"))
         server.number_anew("cyn")
         async with serving(ground) as engine:
             await until(lambda: len(ground.shop.world.effects) == 5)
