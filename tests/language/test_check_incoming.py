@@ -1,4 +1,4 @@
-"""Mailboxes and polls that cannot work are found before anything runs."""
+"""Mailboxes, polls and hooks that cannot work, or are weak, are found before anything runs."""
 
 from __future__ import annotations
 
@@ -57,6 +57,11 @@ def test_what_can_work_is_left_alone(trigger: str) -> None:
 @pytest.mark.parametrize(
     ("trigger", "said"),
     [
+        (
+            "webhook: orders, signed_by: till",
+            ("FL403 the secret itself stands in every delivery, so whoever sees one can make others"
+            " | where the sender can sign, take scheme: standard, hmac or its own"),
+        ),
         ("mail: order", 'FL208 there is no connection "order" | did you mean "orders"?'),
         ("mail: mail", 'FL208 "mail" is a connection to mail, and no mailbox | a mailbox is a connection with connector: imap'),
         ("mail: shop", 'FL208 "shop" is a connection to webhook, and no mailbox | a mailbox is a connection with connector: imap'),
