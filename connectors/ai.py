@@ -147,14 +147,15 @@ class AiKind:
 
 @dataclass(kw_only=True)
 class _Ai(Service):
-    """One model. `_known` are the answers of each call so far, by its key and request."""
+    """One model. `_known` are the answers of each call so far, and the most that those which were lost may have used, by
+    its key and request."""
 
     dialect: Dialect
     model: str
     limit_field: str
     limits: Limits
     purse: Purse
-    _known: OrderedDict[tuple[str, str], list[Said]] = field(default_factory=OrderedDict)
+    _known: OrderedDict[tuple[str, str], tuple[list[Said], list[Amount]]] = field(default_factory=OrderedDict)
 
     def prepare(self, action: str, input: Mapping[str, Json], *, key: str, purpose: Purpose) -> Request:
         """The first request, and the fields that its answer must have. What it is about stands between marks that hold
@@ -183,7 +184,7 @@ class _Ai(Service):
         where it goes on."""
         clock = MachineClock()
         ends = clock.monotonic() + limit
-        said, fields = self._so_far(key, request), request.body["fields"]
+        (said, lost), fields = self._so_far(key, request), request.body["fields"]
         before = len(said)
         while True:
             wrong: Sequence[str] = ()
@@ -192,18 +193,18 @@ class _Ai(Service):
                 end = self._ended(action, said, fields)
                 if end is not None:
                     return end
-            found = await self._ask(request, said, wrong, max(ends - clock.monotonic(), 1))
+            found = await self._ask(request, said, lost, wrong, max(ends - clock.monotonic(), 1))
             if isinstance(found, Outcome):
                 was_sent = found.result == "not_sent" and len(said) > before
                 return replace(found, result="unknown") if was_sent else found
             said.append(found)
 
-    def _so_far(self, key: str, request: Request) -> list[Said]:
-        said = self._known.setdefault((key, request.hash), [])
+    def _so_far(self, key: str, request: Request) -> tuple[list[Said], list[Amount]]:
+        found = self._known.setdefault((key, request.hash), ([], []))
         self._known.move_to_end((key, request.hash))
         if len(self._known) > MOST_KNOWN:
             self._known.popitem(last=False)
-        return said
+        return found
 
     def _ended(self, action: str, said: list[Said], fields: Mapping[str, Json] | None) -> Outcome | None:
         """The outcome, if the last answer is the last one."""
@@ -235,11 +236,13 @@ class _Ai(Service):
         answers = "\n---\n".join(one.text for one in said)[:EVIDENCE]
         return Outcome(result="refused", reason=reason, summary=summary[:500], evidence=answers)
 
-    def _used(self, said: list[Said]) -> Amount:
-        amounts = [self.limits.amount(one.before or 0, one.after or 0) for one in said]
+    def _used(self, said: list[Said], lost: Sequence[Amount] = ()) -> Amount:
+        amounts = [*(self.limits.amount(one.before or 0, one.after or 0) for one in said), *lost]
         return Amount(tokens=sum(one.tokens for one in amounts), cost=sum(one.cost for one in amounts))
 
-    async def _ask(self, request: Request, said: list[Said], wrong: Sequence[str], limit: int) -> Said | Outcome:
+    async def _ask(
+        self, request: Request, said: list[Said], lost: list[Amount], wrong: Sequence[str], limit: int
+    ) -> Said | Outcome:
         """One request, paid for. After an answer that did not fit, with that answer and what is wrong with it."""
         body = str(request.body["body"])
         if said:
@@ -250,7 +253,7 @@ class _Ai(Service):
         size = len(body.encode())
         worst = self.limits.amount(size, self.limits.answer)
         try:
-            self.limits.check_call(self._used(said), worst)
+            self.limits.check_call(self._used(said, lost), worst)
             day = await self.purse.set_aside(worst)
         except OverLimit as error:
             return Outcome(result="refused", reason="forbidden", summary=f"{self.name}: {error}")
@@ -264,6 +267,8 @@ class _Ai(Service):
             used = self._used([found])
         elif found.result != "unknown":
             used = Amount()
+        else:
+            lost.append(worst)
         with contextlib.suppress(NotCounted):  # too much stays set aside, which is the safe side
             await self.purse.book(day, worst, used)
         return found

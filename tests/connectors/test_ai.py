@@ -377,6 +377,16 @@ async def test_what_was_set_aside_for_a_lost_answer_stays_spent(service: ReplayS
     assert "2,200 tokens a day (limits: day), and today's may become" in found.summary
 
 
+async def test_a_lost_answer_counts_in_what_its_call_may_take(service: ReplayService) -> None:
+    desk = Desk(service, "openai", limits={"answer": 1_000, "call": 2_200})
+    desk.says(DROP_AFTER, completion("yes", usage=(10, 10)))
+    assert (await desk.call("ask", {"prompt": "Answer."})).result == "unknown"
+    found = await desk.call("ask", {"prompt": "Answer."})
+    assert (found.result, found.reason, service.request_count) == ("refused", "forbidden", 1)
+    assert found.summary.endswith("and a call may take 2,200 (limits: call); nothing was sent")
+    assert (await desk.call("ask", {"prompt": "Answer."}, "am_2")).result == "applied"
+
+
 async def test_without_a_count_nothing_is_sent(service: ReplayService, tmp_path: Path) -> None:
     (tmp_path / "tokens").write_text("in the way")
     desk = Desk(service, "openai", tmp_path, limits={"day": 100_000})
