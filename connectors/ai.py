@@ -147,8 +147,8 @@ class AiKind:
 
 @dataclass(kw_only=True)
 class _Ai(Service):
-    """One model. `_known` are the answers of each call so far, and the most that those which were lost may have used, by
-    its key and request."""
+    """One model. `_known` are the answers of each call so far, and the most that each lost one may have used, by the
+    call's key and request."""
 
     dialect: Dialect
     model: str
