@@ -103,6 +103,11 @@ class Tries:
             del self._failed[next(iter(self._failed))]
         self._failed.setdefault(name, deque(maxlen=self._most)).append(now)
 
+    def take_back(self, name: str) -> None:
+        """The last one was none."""
+        if self._failed.get(name):
+            self._failed[name].pop()
+
     def forget(self, name: str) -> None:
         """It did fit."""
         self._failed.pop(name, None)

@@ -102,3 +102,8 @@ class FormDesk:
         self._senders.fail(f"{form} {sender}", now)
         self._crowds.fail(form, now)
         return False
+
+    def take_back(self, form: str, sender: str) -> None:
+        """It was no sending, so it does not count."""
+        self._senders.take_back(f"{form} {sender}")
+        self._crowds.take_back(form)

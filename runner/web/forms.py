@@ -198,10 +198,11 @@ def _size(count: float) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sent:
-    """What came with a request: values by name, and the page as it was typed."""
+    """What came with a request: values by name, the page as it was typed, whether files came with it."""
 
     values: Mapping[str, str]
     page: Page
+    has_files: bool
 
     @property
     def order(self) -> str:
@@ -228,6 +229,8 @@ async def send(request: Request, caller: Fills, name: str) -> Response:
     written = sent.values.get("stamp", "")
     stamp = sheet.desk.seal.stamp(name, written, sheet.console.now)
     if sent.order:
+        if not is_crowded and not sent.has_files:
+            sheet.desk.take_back(name, address_of(request))
         return sheet.show(paper.changed(sent.page, sent.order), written if stamp else "")
     if is_crowded:
         text = _("This form was sent too often. Try again in a quarter of an hour.")
@@ -330,7 +333,8 @@ async def _sent(sheet: Sheet) -> Sent:
             files = {one.place: await _file(sheet, one, values, uploads.get(f"in.{one.place}")) for one in wanted}
     except (HTTPException, ClientDisconnect, TimeoutError):
         raise Refused(400, _("This form cannot be read.")) from None
-    return Sent(values=values, page=paper.typed(sheet.fields, values, {k: v for k, v in files.items() if v}))
+    told = paper.typed(sheet.fields, values, {place: file for place, file in files.items() if file})
+    return Sent(values=values, page=told, has_files=any(one.filename for one in uploads.values()))
 
 
 async def _file(

@@ -248,6 +248,16 @@ async def test_nobody_sends_a_form_all_the_time(console: Console) -> None:
     assert runs_of(console) == []
 
 
+async def test_rows_that_come_and_go_are_no_sendings_but_files_are(console: Console) -> None:
+    filler = await Filler(console, "expense").open()
+    for _ in range(OF_ONE + 1):
+        await filler.send({"do": "add:nothing"})
+    assert (await filler.post({**filler.hidden, "in.name": ""})).status_code == 422
+    for _ in range(OF_ONE):
+        await filler.send({"do": "add:nothing"}, {"in.receipt": PDF})
+    assert (await filler.post({**filler.hidden, "in.name": ""})).status_code == 429
+
+
 @pytest.mark.parametrize("path", ["/forms/ask/send", "/forms/members/send", "/runs"])
 async def test_a_body_without_end_is_refused(console: Console, path: str) -> None:
     browser = await Browser(console).sign_in("person:tom")
