@@ -26,4 +26,11 @@ KIND: Any = OwnKind(
         undo=Undo(action="add", with_={"record": "${{ input.record }}"}),
         sample={"record": "draft/1"},
     ),
+    own(
+        "get",
+        "Says whether a record is set aside; `why` is the reason.",
+        effect="read",
+        input={"record": "text"},
+        output={"found": "yes_no", "why": "text or empty"},
+    ),
 )

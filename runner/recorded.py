@@ -126,6 +126,7 @@ RECORDED = (
     marked("Reads the records of ours whose fields are those given in `where`"),
     marked("Sets a record aside, with the reason, until a person lets it go"),
     marked("Lets a record go that was set aside"),
+    marked("Says whether a record is set aside"),
     marked("you have decided this already"),
     marked("say what should be changed"),
     marked("you have said yes to this already"),

@@ -184,3 +184,12 @@ def _release(batch: Batch, operation: OwnOperation) -> Outcome:
     if not freed.rowcount:
         return _refused("not_found", f"{record} is not in quarantine")
     return Outcome(result="applied", output={"record": record}, external_id=record)
+
+
+@_action("quarantine.get")
+def _is_aside(batch: Batch, operation: OwnOperation) -> Outcome:
+    record = operation.input["record"]
+    asked = select(quarantine.c.reason).where(quarantine.c.record == record, quarantine.c.status == "set_aside")
+    row = batch.connection.execute(asked.order_by(quarantine.c.at.desc())).first()
+    found = {"found": row is not None, "why": row.reason if row is not None else None}
+    return Outcome(result="applied", output=found, external_id=record if row is not None else "")

@@ -89,7 +89,7 @@ async def test_every_text_has_enough_contrast(scheme: Any, tmp_path: Path) -> No
 
 
 async def test_a_run_is_told_as_it_goes_on(tmp_path: Path) -> None:
-    """Without loading the page again; what somebody works in stays as it is."""
+    """Without loading the page again."""
     async with office_on_a_port(tmp_path / "acme") as office, chromium() as browser:
         run = await office.ask()
         async with opened(browser) as watcher, opened(browser, script=False) as decider:

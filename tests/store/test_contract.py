@@ -608,9 +608,15 @@ async def test_quarantine_by_action(store: SqlStore) -> None:
     await carried(store, own("quarantine.add", record="customer/ada", reason="half done", content={"n": 1}), 1)
     [aside] = store.quarantined()
     assert (aside.record, aside.reason, aside.content, aside.step) == ("customer/ada", "half done", {"n": 1}, "keep")
-    await carried(store, own("quarantine.release", record="customer/ada"), 2)
+    told = await carried(store, own("quarantine.get", record="customer/ada"), 2)
+    assert isinstance(told, CallApplied)
+    assert told.output == {"found": True, "why": "half done"}
+    await carried(store, own("quarantine.release", record="customer/ada"), 3)
     assert store.quarantined() == []
-    await carried(store, own("quarantine.add", record="customer/ada"), 3)
+    told = await carried(store, own("quarantine.get", record="customer/ada"), 4)
+    assert isinstance(told, CallApplied)
+    assert told.output == {"found": False, "why": None}
+    await carried(store, own("quarantine.add", record="customer/ada"), 5)
     assert [one.status for one in store.quarantined()] == ["set_aside"]
 
 
