@@ -31,6 +31,7 @@ FLOORS = {
     "runner.engine": 3,
     "runner.people": 4,
     "runner.triggers": 4,
+    "runner.drill": 4,
     "runner.driver": 5,
     "runner.far": 5,
     "runner.orders": 5,

@@ -14,7 +14,7 @@ from runner.core.retry import READS, policy
 from runner.core.state import StepState, replace
 from runner.errors import EvaluationError
 from runner.language.flow import Step
-from runner.language.types import sample
+from runner.language.samples import sample_output
 
 
 def failed(place: Place, kind: str, summary: str, *, goes_on: bool = False) -> Command:
@@ -127,7 +127,7 @@ def _find_input(place: Place, known: StepState | None, names: Mapping[str, Json]
 
 def _draft(place: Place, action: Action) -> Command:
     whole = action_input(place, action, place.step.with_, place.names())
-    output = action.sample if action.sample is not None else sample(action.output)
+    output = sample_output(action, whole)
     return Record(
         event=e.DraftRecorded(at=place.now, step=place.path, action=place.step.action, input=whole, output=output)
     )
