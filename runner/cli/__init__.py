@@ -20,6 +20,7 @@ NOUNS: dict[str, str] = {
     "demo": "a whole project with real local servers: four runs, told and proved",
     "init": "begin a project in a folder",
     "check": "check flows, and the files around them",
+    "explain": "what a problem that check names is, and how it is put right",
     "run": "run a flow, and watch it",
     "serve": "drive the project's runs and show its pages until it is stopped",
     "runs": "list, show, watch, pause, stop, compensate and settle runs",

@@ -36,11 +36,12 @@ from runner.language.schema_files import MOST_LEVELS, MOST_PARTS
 from runner.language.schemas import FORMATS, read_inputs
 from runner.language.settings import load_settings
 from runner.language.source import read
+from tests.flows.problem_pages import BEGIN
 from tests.flows.stage import copy_flows, project_of
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "flows" / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```yaml\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+BLOCKS = re.findall(r"^```yaml\n(.*?)^```$", TEXT.partition(BEGIN)[0], re.MULTILINE | re.DOTALL)
 SCHEMA = re.findall(r"^```json\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)[0]
 HEAD = "flow: sample\ntitle: A sample\nowner: person:me\nrun_key: ${{ trigger.id }}\n"
 STEP = "steps:\n  - id: only\n    do: crm.make\n    compensate: cancel\n"
