@@ -9,6 +9,7 @@ kept in between.
     query:  { name: api_key, value: token }            a query field
     hmac:   { secret: key, header: X-Sign, sign: [time, body], time: X-Time }      a signature over what is sent
     oauth2: { grant: client_credentials, token_url: /token, client: id, secret: key }   a token (`connectors/oauth.py`)
+    login:  { post: /session, json: …, user: user, password: password, token: …, header: X-Session }      a session
 """
 
 from __future__ import annotations
@@ -216,7 +217,18 @@ def _oauth2_faults(told: Mapping[str, Json]) -> Iterator[str]:
             yield f"auth oauth2 {word} is a map of further fields"
 
 
-def _oauth2(told: Mapping[str, Json], resolve: Resolve, wire: Wire) -> Credentials:
+def _login_faults(told: Mapping[str, Json]) -> Iterator[str]:
+    if not str(told["post"]).startswith("/"):
+        yield f'auth login post "{told["post"]}" must begin with /, at the origin'
+    if not is_header_name(str(told["header"])):
+        yield f'"{told["header"]}" cannot be the name of a header'
+    if told.get("encode", "base64") != "base64":
+        yield f'auth login encode "{told["encode"]}" must be base64'
+    if "response" not in str(told["token"]):
+        yield "auth login token is read out of the answer, by an expression over response"
+
+
+def _given_later(told: Mapping[str, Json], resolve: Resolve, wire: Wire) -> Credentials:
     """The token is added by whoever has it: it takes a request of its own."""
     return {}, {}
 
@@ -240,9 +252,17 @@ AUTH |= {
         fields={"grant": True, "token_url": True, "client": True}
         | dict.fromkeys(("secret", "refresh_token", "authorize_url", "scope", "send", "more", "ask"), False),
         values=("client", "secret", "refresh_token"),
-        make=_oauth2,
+        make=_given_later,
         plain=("client",),
         settings=dict.fromkeys(("token_url", "authorize_url", "scope"), "text or empty"),
         check=_oauth2_faults,
+    ),
+    "login": AuthKind(
+        fields=dict.fromkeys(("post", "json", "user", "password", "token", "header"), True)
+        | dict.fromkeys(("prefix", "encode"), False),
+        values=("user", "password"),
+        make=_given_later,
+        plain=("user",),
+        check=_login_faults,
     ),
 }

@@ -112,7 +112,7 @@ def _everywhere_problems(source: Source, model: ConnectorModel) -> Iterator[Prob
     for path, text in _texts({"auth": model.auth or {}, "headers": model.headers or {}, "failures": failures}, ()):
         if path[-1] == "when" and not len(pieces(text.strip())) == len(markers(text)) == 1:
             yield source.problem("FL103", path, '"when" must be one expression')
-        reach = {"connection": connection} | ({"key": None, "response": RESPONSE} if path[0] == "failures" else {})
+        reach = {"connection": connection} | _further_reach(path)
         for fault in faults(text):
             yield source.problem("FL007", path, fault.what, fault.hint)
         for use in names(text):
@@ -120,6 +120,19 @@ def _everywhere_problems(source: Source, model: ConnectorModel) -> Iterator[Prob
             if use.path[0] not in reach or (known is not None and use.path[1:2] and use.path[1] not in known):
                 hint = f"in reach: {', '.join(reach)}"
                 yield source.problem("FL101", path, f'there is no "{".".join(use.path)}" here', hint)
+
+
+def _further_reach(path: tuple[str | int, ...]) -> dict[str, tuple[str, ...] | None]:
+    """What else may be named in what is said for all actions."""
+    if path[0] == "failures":
+        return {"key": None, "response": RESPONSE}
+    if path[:2] != ("auth", "login"):
+        return {}
+    reach: dict[str | int, dict[str, tuple[str, ...] | None]] = {
+        "json": {"user": None, "password": None},
+        "token": {"user": None, "response": RESPONSE},
+    }
+    return next((reach[word] for word in path[2:3] if word in reach), {})
 
 
 def _personal_problems(source: Source, model: ConnectorModel) -> Iterator[Problem]:

@@ -14,9 +14,11 @@ from connectors.answers import Seen
 from connectors.auth import AUTH, Resolve, credentials, header_value, with_query
 from connectors.client import DEFAULT_HEADERS, Answer, Client, Wire, origin_of, same_origin
 from connectors.guard import AddressRefused, Guard
-from connectors.oauth import NoToken, Tokens, is_safe, whole_address
+from connectors.login import Login
+from connectors.oauth import OAuth2
 from connectors.rendering import answered
 from connectors.stored import multipart_body
+from connectors.tokens import NoToken, Tokens, is_safe, whole_address
 from runner.clock import MachineClock
 from runner.contract import Action, Json, Outcome, Reason, Tools, Watching, missing
 from runner.errors import EvaluationError, NotFound, NotPossible, RequestError, SecretMissing, SettingsError
@@ -122,11 +124,12 @@ def token_source(
     resolve: Resolve,
 ) -> Tokens | None:  # fmt: skip
     """Where the tokens of a connection come from, None where it needs none. Raises SettingsError."""
-    if "oauth2" not in auth:
+    way = next((one for one in ("oauth2", "login") if one in auth), None)
+    if way is None:
         return None
-    told = {**auth["oauth2"], **{word: settings[word] for word in AUTH["oauth2"].settings if settings.get(word)}}
+    told = {**auth[way], **{word: settings[word] for word in AUTH[way].settings if settings.get(word)}}
     plain = {setting: value for setting, value in settings.items() if not isinstance(value, Mapping)}
-    for word in ("token_url", "authorize_url"):
+    for word in ("token_url", "authorize_url", "post"):
         if told.get(word):
             try:
                 told[word] = whole_address(answered(told[word], {"connection": plain}), place)
@@ -134,7 +137,10 @@ def token_source(
                 raise SettingsError(f"{name}: {word}: {error}") from None
             if not is_safe(told[word], allow_private=settings.get("allow_private", False)):
                 raise SettingsError(f"{name}: {word} must begin with https://; credentials go there")
-    return Tokens(name, told, place=place, client=client, tools=tools, resolve=resolve)
+    if way == "login":
+        told["connection"] = plain
+        return Login(name, told, place=place, client=client, tools=tools, resolve=resolve)
+    return OAuth2(name, told, place=place, client=client, tools=tools, resolve=resolve)
 
 
 def check_settings(name: str, kind: str, known: Mapping[str, Json], settings: Mapping[str, Json]) -> None:
@@ -180,13 +186,13 @@ class Service:
 
     def consent_address(self, *, back: str, state: str, verifier: str) -> str:
         """Where a person agrees to what we may do there. Raises NotPossible."""
-        if self.tokens is None:
+        if not isinstance(self.tokens, OAuth2):
             raise NotPossible(f"{self.name} needs nobody's consent: it has no oauth2")
         return self.tokens.consent_address(back=back, state=state, verifier=verifier)
 
     async def take_consent(self, code: str, *, back: str, verifier: str) -> None:
         """The tokens for what the browser came back with, kept. Raises NoToken, SecretMissing, StoreError."""
-        if self.tokens is not None:
+        if isinstance(self.tokens, OAuth2):
             await self.tokens.take_consent(code, back=back, verifier=verifier)
 
     def origin(self) -> str:
@@ -278,7 +284,7 @@ class Service:
             name: header_value(self.resolve(value), f"the value of the header {name}")
             for name, value in self.secret_headers.items()
         }
-        bearer = {"authorization": f"Bearer {token}"} if token else {}
+        bearer = self.tokens.headers(token) if token and self.tokens is not None else {}
         headers, query = credentials(self.auth, self.resolve, wire)
         return replace(wire, url=with_query(wire.url, query), headers={**wire.headers, **secret, **bearer, **headers})
 

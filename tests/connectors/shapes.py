@@ -167,6 +167,13 @@ SHAPES: dict[str, list[tuple[str, int, Any, str]]] = {
         ("refund", 404, {"error": {"type": "invalid_request_error", "code": "resource_missing", "message": "No such payment"}}, "not_found"),
         ("take_payment", 200, {"id": "pi_1", "status": "requires_action"}, "unknown"),
     ],
+    "tryton": [
+        ("create_party", 200, {"id": "amends", "error": ["UserError", ["The code on party must be unique.", "", None]]}, "invalid"),
+        ("delete_party", 200, {"id": "amends", "error": ["UserWarning", ["party_1", "Really?", ""]]}, "invalid"),
+        ("create_party", 200, {"id": "amends", "error": ["'nme'", ""]}, "unreadable?"),
+        ("rename_party", 200, {"id": "amends", "error": ["database is locked", ""]}, "unknown"),
+        ("get_party", 200, {"id": "amends", "result": []}, "not found"),
+    ],
     "twilio": [
         ("send_message", 400, {"code": 21211, "message": "Invalid 'To' Phone Number", "status": 400}, "invalid"),
         ("cancel_message", 409, {"code": 30409, "message": "This message cannot be canceled", "status": 409}, "conflict"),

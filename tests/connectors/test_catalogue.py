@@ -36,7 +36,9 @@ _PLAIN = re.compile(r"^(?:\$\{\{ )?response\.json((?:\.\w+|\[\d+\])+) \}\}$")
 
 def kind_of(name: str) -> ConnectorKind:
     """The kind of a file. Where a token is fetched first (`test_oauth.py`), it stands here as a bearer token."""
-    text = re.sub(r"\nauth:(?: \{ oauth2:.*|\n  oauth2:(?:\n    .*)*)", "\nauth: { bearer: token }", shipped()[name])
+    text = re.sub(
+        r"\nauth:(?: \{ oauth2:.*|\n  (?:oauth2|login):(?:\n    .*)*)", "\nauth: { bearer: token }", shipped()[name]
+    )
     kind, problems = kind_from_text(text, f"connectors/{name}.yaml")
     assert problems == ()
     assert kind is not None

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from connectors import oauth
+from connectors import tokens as giving
 from connectors.declarative import kind_from_text
 from connectors.http import KIND
 from runner.contract import Outcome
@@ -211,7 +211,7 @@ async def test_a_refresh_token_that_changes_is_kept_before_the_new_token_is_used
 async def test_whoever_gives_up_waiting_does_not_lose_the_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(oauth, "PATIENCE", 100)
+    monkeypatch.setattr(giving, "PATIENCE", 100)
     async with http_server() as server:
         server.on("/token", late(0.4, tokens({"access_token": "tok-1-x", "refresh_token": "refresh-1"})[0]))
         server.on("/me", only("tok-1-x"))
@@ -326,7 +326,7 @@ async def test_a_code_is_not_repeated(tmp_path: Path) -> None:
             "/token", answer(400, {"error": "invalid_grant", "error_description": f"c0de-1 or {'v' * 43} is wrong"})
         )
         crm = connect(server, tmp_path, ("authorization_code", ", authorize_url: /authorize"))
-        with pytest.raises(oauth.NoToken, match=r"\(400 invalid_grant \[code\] or \[code\] is wrong\)"):
+        with pytest.raises(giving.NoToken, match=r"\(400 invalid_grant \[code\] or \[code\] is wrong\)"):
             await crm.take_consent("c0de-1", back="http://127.0.0.1/", verifier="v" * 43)
         await crm.close()
 
