@@ -18,6 +18,7 @@ from runner.cli.secrets import needed
 from runner.clock import MINUTE
 from runner.errors import AmendsError
 from runner.language.connections import Connection
+from runner.language.schema import is_stale
 from runner.store import outbox
 from runner.store.lock import EngineLock
 from runner.store.sqlite import refuse_network
@@ -192,9 +193,14 @@ async def _resolve(hosts: set[str]) -> set[str]:
     return {host for host, answer in zip(hosts, answered, strict=True) if not isinstance(answer, BaseException)}
 
 
+def _schemas(amends: Amends) -> Said:
+    if is_stale(amends.folder / "schemas", amends.project.facts()):
+        yield "note", "the project has changed since `amends schema write`: an editor knows the state of before"
+
+
 QUESTIONS: tuple[tuple[str, Question], ...] = (
     ("python", _python), ("folder", _folder), ("room", _room), ("database", _database), ("runs", _runs),
     ("messages", _messages), ("engine", _engine), ("zone", _zone), ("files", _files), ("secrets", _secrets),
-    ("connections", _connections),
+    ("connections", _connections), ("schemas", _schemas),
 )  # fmt: skip
 """What is asked, in this order."""

@@ -35,4 +35,5 @@ def init(
         *([f"  cd {folder}"] if folder.resolve() != Path.cwd() else []),
         f"  {words.PROGRAM} check",
         f"  {words.PROGRAM} run first_flow --input request=R-1 --input name=Aya",
+        f"  {words.PROGRAM} schema write        so that VS Code offers keys, actions and fields",
     )

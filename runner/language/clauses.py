@@ -142,7 +142,7 @@ class Forms:
         tags = {kind: tag_of(form) if kind == "map" else f"<{kind}>" for kind, form in self.kinds.items()}
         self._by_word = {word: tag_of(model) for word, model in words.items()}
         self._by_type = {type_: tags[kind] for type_, kind in _KINDS.items() if kind in tags}
-        forms = {tags[kind]: form for kind, form in self.kinds.items()} | by_tag(*words.values())
+        forms = by_tag(*words.values()) | {tags[kind]: form for kind, form in self.kinds.items()}
         union: Any = Union[tuple(Annotated[form, Tag(tag)] for tag, form in forms.items())]  # noqa: UP007 (at run time)
         return handler.generate_schema(Annotated[union, Discriminator(self._tag)])
 
@@ -156,9 +156,12 @@ PlainDuration = Annotated[str, AfterValidator(_checked_plain)]
 RateText = Annotated[str, AfterValidator(_checked_rate)]
 Sentence = Annotated[str, Field(min_length=1)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
-Who = Annotated[str, Field(pattern=r"^(person|team):[A-Za-z0-9_]+$")]
-WhoIfAny = Annotated[str, Field(pattern=r"^(nobody|(person|team):[A-Za-z0-9_]+)$")]
-Approver = Annotated[str, Field(pattern=r"^((person|team):[A-Za-z0-9_]+|manager_of:starter)$")]
+WHO = r"^(person|team):[A-Za-z0-9_]+$"
+WHO_IF_ANY = r"^(nobody|(person|team):[A-Za-z0-9_]+)$"
+APPROVER = r"^((person|team):[A-Za-z0-9_]+|manager_of:starter)$"
+Who = Annotated[str, Field(pattern=WHO)]
+WhoIfAny = Annotated[str, Field(pattern=WHO_IF_ANY)]
+Approver = Annotated[str, Field(pattern=APPROVER)]
 ActionName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*\.[A-Za-z][A-Za-z0-9_]*$")]
 Values = dict[str, Any]
 Approvers = Annotated[Any, Forms(text=Approver, list=Annotated[list[Approver], Field(min_length=1)])]

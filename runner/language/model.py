@@ -40,6 +40,7 @@ Shown = Annotated[Any, Forms(map=Values, list=list[Sentence])]
 Record = Annotated[Any, Forms(text=Sentence, map=RecordModel)]
 Triggers = Annotated[Any, Forms(text=Trigger, map=Trigger, list=list[Trigger])]
 Following = Annotated[Any, Forms(text=Literal["compensate", "review"], map=OnFailureModel)]
+_STEPS = [{"id": "plan", "read": "billing.get_plan", "with": {"code": "${{ inputs.plan }}"}}]
 StepField = Annotated[Any, Forms(STEP_MODELS)]
 
 
@@ -51,7 +52,7 @@ class _StepModel(Model):
     owner: Who = optional("Who is asked when this step cannot go on.", "team:finance")
 
 
-class ReadModel(_StepModel, title="read", spoken="a read step"):
+class ReadModel(_StepModel, title="read step", spoken="a read step"):
     """Asks, changes nothing; tried again freely. Nothing found is `found: false`, not a failure."""
 
     read: ActionName = required("connection.action", "billing.get_plan")
@@ -59,7 +60,7 @@ class ReadModel(_StepModel, title="read", spoken="a read step"):
     if_refused: Literal["continue"] = optional("A refusal is not a failure; `outcome` says refused.", "continue")
 
 
-class DoModel(_StepModel, title="do", spoken="a do step"):
+class DoModel(_StepModel, title="do step", spoken="a do step"):
     """Changes the world, so it must say how it is made good."""
 
     do: ActionName = required("connection.action", "crm.create_contact")
@@ -83,7 +84,7 @@ class DoModel(_StepModel, title="do", spoken="a do step"):
     if_refused: Literal["continue"] = optional("A refusal is not a failure; `outcome` says refused.", "continue")
 
 
-class ApproveModel(_StepModel, title="approve", spoken="an approve step"):
+class ApproveModel(_StepModel, title="approve step", spoken="an approve step"):
     """Asks people and waits."""
 
     approve: Sentence = required("The question.", "Welcome ${{ inputs.name }}?")
@@ -111,13 +112,13 @@ class UntilModel(Model, title="until", spoken="wait"):
     until: Sentence = required("The moment.", "${{ inputs.day }}")
 
 
-class WaitModel(_StepModel, title="wait", spoken="a wait step"):
+class WaitModel(_StepModel, title="wait step", spoken="a wait step"):
     """Sleeps, over restarts."""
 
     wait: Annotated[Any, Forms(text=DurationText, map=UntilModel)] = required("How long, or until when.", "3 days")
 
 
-class WaitForModel(_StepModel, title="wait_for", spoken="a wait_for step"):
+class WaitForModel(_StepModel, title="wait_for step", spoken="a wait_for step"):
     """Waits for an event."""
 
     wait_for: Sentence = required("The event's name.", "receipt.received")
@@ -130,10 +131,10 @@ class ChooseBranchModel(Model, title="branch", spoken="a branch"):
     """One branch; without `when` it is the otherwise."""
 
     when: When = optional("A yes or no.", "${{ inputs.amount > 100000 }}")
-    steps: list[StepField] = required("What is done then.")
+    steps: list[StepField] = required("What is done then.", _STEPS)
 
 
-class ChooseModel(_StepModel, title="choose", spoken="a choose step"):
+class ChooseModel(_StepModel, title="choose step", spoken="a choose step"):
     """The first branch whose `when` is true."""
 
     choose: list[ChooseBranchModel] = required(
@@ -141,31 +142,31 @@ class ChooseModel(_StepModel, title="choose", spoken="a choose step"):
     )
 
 
-class EachModel(_StepModel, title="each", spoken="an each step"):
+class EachModel(_StepModel, title="each step", spoken="an each step"):
     """Once per item of a list."""
 
     each: Any = required("The list; `item` inside.", "${{ steps.overdue.rows }}")
-    steps: list[StepField] = required("What is done with each item.")
+    steps: list[StepField] = required("What is done with each item.", _STEPS)
     named: Sentence = optional("How people see an item; must differ.", "${{ item.number }}")
     at_once: int = optional("How many items at once.", 5, ge=1)
     if_one_fails: Literal["stop", "continue"] = optional("continue: set aside, and said so.", "continue")
 
 
-class ParallelModel(_StepModel, title="parallel", spoken="a parallel step"):
+class ParallelModel(_StepModel, title="parallel step", spoken="a parallel step"):
     """Named branches at once."""
 
     parallel: dict[Name, list[StepField]] = required("The branches by name.", {"stock": [], "score": []}, min_length=1)
     compensate_at_once: bool = optional("Compensations of the branches need no order.", True)
 
 
-class CallModel(_StepModel, title="call", spoken="a call step"):
+class CallModel(_StepModel, title="call step", spoken="a call step"):
     """Runs another flow as part of this one."""
 
     call: Name = required("The other flow.", "crm_log")
     with_: Values = optional("Its inputs.", {"email": "${{ inputs.email }}"}, alias="with")
 
 
-class EmitModel(_StepModel, title="emit", spoken="an emit step"):
+class EmitModel(_StepModel, title="emit step", spoken="an emit step"):
     """Sends an event."""
 
     emit: Sentence = required("The event's name.", "order.shipped")
@@ -214,7 +215,7 @@ class FlowModel(Model, title="Flow", spoken="the flow"):
         {"email": "email", "note": "text or empty"},
         {"schema": "schemas/signup.json"},
     )
-    steps: list[StepField] = required("What is done, from top to bottom.", min_length=1)
+    steps: list[StepField] = required("What is done, from top to bottom.", _STEPS, min_length=1)
     on_failure: Following = optional("What follows a failure. Default compensate.", "compensate")
     outputs: Values = optional("name: value", {"contact_id": "${{ steps.contact.id }}"})
     keep: PlainDuration = optional("How long ended runs are kept.", "400 days")

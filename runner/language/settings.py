@@ -93,7 +93,7 @@ class AmendsModel(Model, title="Amends project", spoken="amends.yaml"):
         "The secret that encrypts the tokens of connections. Default: a key in .amends.", {"secret": "TOKEN_KEY"}
     )
     keep: PlainDuration = optional("How long ended runs are kept. Default 400 days.", "400 days")
-    limits: LimitsModel = optional("Bounds.", {"file": "20 MB", "runs_at_once": 50})
+    limits: LimitsModel = optional("How much it may take.", {"file": "20 MB", "runs_at_once": 50})
 
 
 KEEP = Duration(amount=400, unit="day")

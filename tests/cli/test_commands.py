@@ -596,6 +596,14 @@ def test_lists_for_people_and_for_machines(terminal: Terminal) -> None:
     assert (levels["python"], levels["folder"], levels["files"]) == ("ok", "ok", "ok")
     said = terminal.type("schema", "write", str(terminal.folder / "made"))
     assert str(terminal.folder / "made" / "flow.schema.json") in said.out.splitlines()
+    assert not (terminal.folder / ".vscode").exists()
+    said = terminal.type("schema", "write")
+    assert said.out.splitlines()[-1] == str(terminal.folder / ".vscode" / "extensions.json")
+    mapped = json.loads((terminal.folder / ".vscode" / "settings.json").read_text(encoding="utf-8"))["yaml.schemas"]
+    assert all((terminal.folder / name).is_file() for name in mapped)
+    (terminal.folder / ".vscode" / "settings.json").write_text("{}", encoding="utf-8")
+    assert '"./schemas/flow.schema.json": "flows/*.yaml"' in terminal.type("schema", "write", "--plain").out
+    assert "$comment" not in json.loads((terminal.folder / "schemas" / "flow.schema.json").read_text(encoding="utf-8"))
 
 
 def test_runs_are_filtered_and_paged(terminal: Terminal) -> None:

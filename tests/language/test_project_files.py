@@ -15,10 +15,11 @@ from runner.contract import Action, Json, Retry, Undo
 from runner.errors import InvalidFlow, NotFound, Problem, SettingsError, StoreCorrupt
 from runner.language.bundle import action_from_json, action_to_json, assemble, restore
 from runner.language.connections import Connections, Imported, Kinds, installed, load_connections
+from runner.language.facts import ProjectFacts
 from runner.language.flow import Duration
 from runner.language.problems import render_all
 from runner.language.project import Project
-from runner.language.schema import as_text, schemas, write_schemas
+from runner.language.schema import as_text, is_stale, schemas, write_schemas
 from runner.language.settings import Settings, SignIn, load_settings
 from tests.language.ground import BILLING, CRM, HTTP, MAIL, TASKS, Kind, facts
 
@@ -408,23 +409,48 @@ def test_schemas_are_written(tmp_path: Path) -> None:
         jsonschema.Draft202012Validator.check_schema(json.loads(path.read_text(encoding="utf-8")))
 
 
-def test_the_schema_says_of_each_key_what_it_is() -> None:
-    silent: list[str] = []
+@pytest.mark.parametrize("name", sorted(schemas()))
+def test_every_field_of_a_schema_has_a_title_a_description_and_an_example(name: str) -> None:
+    assert silent(schemas()[name]) == []
 
-    def look(where: str, part: Any) -> None:
-        if isinstance(part, dict):
-            for key, value in part.get("properties", {}).items():
-                if (
-                    not isinstance(value, dict)
-                    or "description" not in value
-                    or ("examples" not in value and key != "steps")
-                ):
-                    silent.append(f"{where}.{key}")
-            for key, value in part.items():
-                look(f"{where}.{key}", value)
 
-    look("flow", schemas()["flow.schema.json"])
-    assert silent == []
+def test_the_fields_of_a_projects_actions_have_them_too() -> None:
+    found = Project.open(ROOT / "flows")
+    own = schemas(found.kinds, found.facts())["flow.schema.json"]
+    jsonschema.Draft202012Validator.check_schema(own)
+    fields = own["$defs"]["in crm.create_contact"]["properties"]
+    assert fields["email"]["description"] == "A mail address."
+    assert fields["note"]["description"] == "A text, may be left out."
+    assert silent(own) == []
+    del fields["email"]["examples"]
+    assert silent(own) == [".$defs.in crm.create_contact.email has no examples"]
+
+
+def silent(part: Any, where: str = "") -> list[str]:
+    """What the fields of a schema do not say. Conditions (`if`) name a field only, `then` says more of it."""
+    if not isinstance(part, dict):
+        return [found for item in part for found in silent(item, where)] if isinstance(part, list) else []
+    found = []
+    for key, value in part.get("properties", {}).items():
+        wanted = ("title", "description", "examples") if where.rpartition(".")[2] not in ("if", "then") else ()
+        found += [f"{where}.{key} has no {word}" for word in wanted if not value.get(word)]
+    for key, value in part.items():
+        found += silent(value, f"{where}.{key}") if key != "examples" else []
+    return found
+
+
+def test_a_project_that_has_changed_makes_its_schema_stale(tmp_path: Path) -> None:
+    def facts() -> ProjectFacts:
+        return Project.open(tmp_path, kinds=kinds()).facts()
+
+    schemas_of = tmp_path / "schemas"
+    assert not is_stale(schemas_of, facts()), "none was made"
+    write_schemas(schemas_of, kinds(), facts())
+    assert not is_stale(schemas_of, facts())
+    (tmp_path / "people.yaml").write_text("people: { aya: { name: Aya, mail: aya@acme.test } }\n", encoding="utf-8")
+    assert is_stale(schemas_of, facts())
+    write_schemas(schemas_of, kinds())
+    assert not is_stale(schemas_of, facts()), "the plain one knows no project"
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "flows").glob("*.yaml")), ids=lambda path: path.stem)
