@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from runner.cli import OK, WRONG, page, place
-from runner.errors import NotFound
+from runner.cli import OK, WRONG, formats, page, place
+from runner.errors import NotFound, Problem
+from runner.language.kept import Told, check_again
+from runner.language.nearest import did_you_mean
 from runner.language.problems import render
 from runner.language.project import YAML, Project
 from runner.telling import times
+
+FORMATS = ("text", "json", "github", "sarif")
 
 COMMANDS = place.verb()
 
@@ -20,25 +25,45 @@ COMMANDS = place.verb()
 @COMMANDS.command(help="Check one flow (its id or path), or all flows of the project, and the files around them.")
 def check(
     path: Annotated[str, typer.Argument(metavar="[PATH]", help="A flow's id or file, or a project's folder.")] = "",
-    as_json: place.AsJson = False,
+    form: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="text, json, github (annotations) or sarif (2.1.0).")
+    ] = "text",
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
+    if form not in FORMATS:
+        raise NotFound(f'there is no format "{form}"; {did_you_mean(form, FORMATS, "there are")}')
     project, wanted = find(path)
-    checked = project.check(wanted)
-    problems = list(dict.fromkeys((*project.problems(), *(one for flow in checked for one in flow.problems))))
-    errors, warnings = (sum(one.level == level for one in problems) for level in ("error", "warning"))
-    if as_json:
-        files = [flow.file for flow in checked]
+    told = check_again(project, wanted)
+    problems = in_file_order([*project.problems(), *(one for flow in told for one in flow.problems)])
+    errors = sum(one.level == "error" for one in problems)
+    if as_json or form == "json":
+        files = [flow.file for flow in told]
         page.say_json({"fit": not errors, "flows": files, "problems": [asdict(one) for one in problems]})
-        raise typer.Exit(WRONG if errors else OK)
-    texts = {**project.texts, **{flow.file: flow.text for flow in checked}}
-    if problems:
-        page.say(*(render(problem, texts.get(problem.file, "")) for problem in problems), "")
-    counts = [times.counted(count, word) for count, word in ((errors, "error"), (warnings, "warning")) if count]
-    drafts = sum(flow.flow is not None and flow.flow.mode == "draft" for flow in checked)
-    tail = f" ({drafts} in draft mode)" if drafts else ""
-    said = f"{times.counted(len(checked), 'flow')}{tail}: {', '.join(counts) or 'nothing is wrong'}."
-    page.say(said if checked else f"There is no flow in {project.folder}; `amends init` makes a first one.")
+    elif form == "sarif":
+        page.say_json(formats.sarif(problems, formats.from_the_root(project.folder)))
+    elif form == "github":
+        page.say(*formats.github(problems, formats.from_the_root(project.folder)), _summary(project, told, problems))
+    else:
+        texts = {**project.texts, **{flow.file: flow.text for flow in told}}
+        if problems:
+            page.say(*(render(problem, texts.get(problem.file, "")) for problem in problems), "")
+        page.say(_summary(project, told, problems))
     raise typer.Exit(WRONG if errors else OK)
+
+
+def in_file_order(problems: Sequence[Problem]) -> list[Problem]:
+    """Each problem once, file by file, and in each file from top to bottom."""
+    return sorted(dict.fromkeys(problems), key=lambda one: (one.file, one.line, one.column, one.code))
+
+
+def _summary(project: Project, told: Sequence[Told], problems: Sequence[Problem]) -> str:
+    if not told:
+        return f"There is no flow in {project.folder}; `amends init` makes a first one."
+    levels = {word: sum(one.level == word for one in problems) for word in ("error", "warning")}
+    counts = [times.counted(count, word) for word, count in levels.items() if count]
+    drafts = sum(flow.mode == "draft" for flow in told)
+    tail = f" ({drafts} in draft mode)" if drafts else ""
+    return f"{times.counted(len(told), 'flow')}{tail}: {', '.join(counts) or 'nothing is wrong'}."
 
 
 def find(path: str) -> tuple[Project, str | None]:

@@ -236,13 +236,13 @@ class Project:
 
     # --- flows --------------------------------------------------------------------------------------------------------
 
-    def check(self, which: str | Path | None = None) -> list[CheckedFlow]:
+    def check(self, which: str | Path | None = None, facts: ProjectFacts | None = None) -> list[CheckedFlow]:
         """Checks one flow (by path or id) or all of them; the files around them are in `problems()`.
 
         Raises NotFound for a path or id that is not there.
         """
         paths = self.flow_files() if which is None else (self.path_of(which),)
-        facts = self.facts()
+        facts = facts or self.facts()
         return [self._check(path, facts) for path in paths]
 
     def _check(self, path: Path, facts: ProjectFacts) -> CheckedFlow:
@@ -251,7 +251,7 @@ class Project:
         if problem is not None:
             return CheckedFlow(file=file, text="", flow=None, source=None, problems=(problem,))
         self.texts[file] = text
-        flow, source, problems = load_flow(text, file, self.read_file)
+        flow, source, problems = load_flow(text, file, facts.read_file)
         if flow is not None and source is not None:
             rules = check_flow(flow, source, facts)
             problems = tuple(sorted((*problems, *rules), key=lambda one: (one.line, one.column, one.code)))

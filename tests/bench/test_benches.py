@@ -28,6 +28,13 @@ def test_a_list_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.search(r"floor, no engine +\d+\.\d s +\d+ items/s", told)
 
 
+def test_a_check_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--flows", "4"]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"first +\d+\.\d\d s +\d+\.\d\d s CPU +4 flows", told)
+    assert re.search(r"again +\d+\.\d\d s +\d+\.\d\d s CPU +4 flows", told)
+
+
 def test_an_unknown_bench_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["flor"]) == 2
     told = capsys.readouterr().err

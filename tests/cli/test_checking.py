@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from runner import cli
+from runner.cli import formats
+from runner.contract import Json
+from runner.errors import Problem
 
 
 def test_a_code_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,3 +34,153 @@ def test_all_codes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_unknown_code_has_a_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run_command(["explain", "FL2O3"]) == 2
     assert capsys.readouterr().err == 'amends: no problem has the code "FL2O3"; did you mean "FL203"?\n'
+
+
+# --- formats -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project in a folder of a repository, with two flows that are wrong."""
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    flows = tmp_path / "my ops" / "flows"
+    flows.mkdir(parents=True)
+    (flows / "注文.yaml").write_text(TWO_WRONG.replace("FLOW", "other"), encoding="utf-8")
+    (flows / "a,b.yaml").write_text(TWO_WRONG.replace("FLOW", "other"), encoding="utf-8")
+    return tmp_path / "my ops"
+
+
+TWO_WRONG = """flow: FLOW
+title: "100% wrong"
+owner: person:me
+steps:
+  - id: pause
+    wait: soon
+  - id: again
+    wait: 1 day
+    when: ${{ inputs.x }}
+"""
+
+
+def test_github_reads_each_problem_where_it_is(bad: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run_command(["check", str(bad), "--format", "github"]) == 2
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(
+        "::error file=my ops/flows/a%2Cb.yaml,line=1,col=7,endColumn=12,title=FL006::the flow is"
+    )
+    assert "%0Agive both the same name" in lines[0]
+    assert "::error file=my ops/flows/注文.yaml,line=6,col=11,endColumn=15,title=FL006::" in "\n".join(lines)
+    assert [line for line in lines if not line.startswith("::error ")] == ["2 flows (2 in draft mode): 6 errors."]
+
+
+def test_github_commands_cannot_be_forged() -> None:
+    hostile = Problem(
+        code="FL006", level="warning", file="a:b,c%.yaml", line=0, column=0, what="50%\r\n::error::x", hint="y"
+    )
+    [line] = formats.github([hostile], str)
+    assert line == "::warning file=a%3Ab%2Cc%25.yaml,title=FL006::50%25%0D%0A::error::x%0Ay"
+
+
+LOG: Json = {
+    "type": "object",
+    "required": ["$schema", "version", "runs"],
+    "properties": {
+        "version": {"const": "2.1.0"},
+        "runs": {"type": "array", "minItems": 1, "maxItems": 1, "items": {"$ref": "#/$defs/run"}},
+    },
+    "additionalProperties": {"type": "string", "format": "uri"},
+    "$defs": {
+        "run": {
+            "required": ["tool", "results", "columnKind"],
+            "properties": {
+                "tool": {
+                    "required": ["driver"],
+                    "properties": {
+                        "driver": {
+                            "required": ["name", "rules"],
+                            "properties": {"rules": {"uniqueItems": True, "items": {"$ref": "#/$defs/rule"}}},
+                        }
+                    },
+                },
+                "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
+                "results": {"type": "array", "items": {"$ref": "#/$defs/result"}},
+            },
+            "additionalProperties": False,
+        },
+        "rule": {
+            "required": ["id"],
+            "properties": {
+                "id": {"type": "string"},
+                "shortDescription": {"$ref": "#/$defs/message"},
+                "fullDescription": {"$ref": "#/$defs/message"},
+                "help": {"$ref": "#/$defs/message"},
+                "defaultConfiguration": {"properties": {"level": {"$ref": "#/$defs/level"}}},
+            },
+            "additionalProperties": False,
+        },
+        "message": {
+            "required": ["text"],
+            "properties": {"text": {"type": "string", "minLength": 1}, "markdown": {"type": "string"}},
+            "additionalProperties": False,
+        },
+        "level": {"enum": ["none", "note", "warning", "error"]},
+        "result": {
+            "required": ["message", "ruleId", "level", "locations"],
+            "properties": {
+                "ruleId": {"type": "string"},
+                "ruleIndex": {"type": "integer", "minimum": 0},
+                "level": {"$ref": "#/$defs/level"},
+                "message": {"$ref": "#/$defs/message"},
+                "locations": {"type": "array", "items": {"$ref": "#/$defs/location"}},
+            },
+            "additionalProperties": False,
+        },
+        "location": {
+            "required": ["physicalLocation"],
+            "properties": {
+                "physicalLocation": {
+                    "required": ["artifactLocation"],
+                    "properties": {
+                        "artifactLocation": {"properties": {"uri": {"type": "string", "pattern": "^[!-~]+$"}}},
+                        "region": {
+                            "required": ["startLine"],
+                            "additionalProperties": {"type": "integer", "minimum": 1},
+                        },
+                    },
+                    "additionalProperties": False,
+                }
+            },
+        },
+    },
+}
+"""What SARIF 2.1.0 demands of the parts that are written here."""
+
+
+def test_sarif_has_what_the_standard_demands(bad: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run_command(["check", str(bad), "--format", "sarif"]) == 2
+    log = json.loads(capsys.readouterr().out)
+    Draft202012Validator(LOG).validate(log)
+    [run] = log["runs"]
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert len(run["results"]) == 6
+    assert all(rules[one["ruleIndex"]] == one["ruleId"] for one in run["results"])
+    where = run["results"][-1]["locations"][0]["physicalLocation"]
+    assert where["artifactLocation"]["uri"] == "my%20ops/flows/%E6%B3%A8%E6%96%87.yaml"
+    assert where["region"] == {"startLine": 9, "startColumn": 22, "endColumn": 23}
+
+
+def test_json_is_as_it_was(bad: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = []
+    for words in (["--json"], ["--format", "json"]):
+        assert cli.run_command(["check", str(bad), *words]) == 2
+        told.append(json.loads(capsys.readouterr().out))
+    assert told[0] == told[1]
+    assert set(told[0]) == {"fit", "flows", "problems"}
+    assert (told[0]["fit"], told[0]["flows"]) == (False, ["flows/a,b.yaml", "flows/注文.yaml"])
+    assert {"code", "level", "file", "line", "column", "what", "hint", "length"} == set(told[0]["problems"][0])
+
+
+def test_an_unknown_format_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run_command(["check", "--format", "xml"]) == 2
+    assert capsys.readouterr().err == 'amends: there is no format "xml"; there are: github, json, sarif, text\n'
