@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from connectors.auth import faults as auth_faults
 from connectors.auth import is_header_name, named_values
+from connectors.letter import MAIL_FIELDS
 from connectors.model import METHODS, ActionModel, ConnectorModel, RequestModel, RowsModel
 from connectors.paging import PAGING, ways
 from connectors.rendering import lone_name
@@ -29,8 +30,8 @@ from runner.language.types import field_type
 RESPONSE = ("status", "headers", "json", "text")
 CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie", "host", "content-length", "connection"})
 _CLOCK = re.compile(r"\b(now|today)\s*\(")
-_BODIES = ("json_", "form", "multipart")
-_PARTS = frozenset({"query", "json", "form", "multipart", "headers"})
+_BODIES = ("json_", "form", "multipart", "mail")
+_PARTS = frozenset({"query", "json", "form", "multipart", "mail", "headers"})
 _EXPRESSIONS = frozenset(
     [("pages", word) for word in ("cursor", "link", "last", "seen_by")]
     + [("rows", word) for word in ("answer", "match", "status")]
@@ -189,7 +190,7 @@ def _key_is_whole(at: Subject) -> Iterator[Problem]:
         yield at.on_key("FL005", ("key",), "key does not say how long the service remembers it", "life: 24 hours")
     if key.header is not None and (not is_header_name(key.header) or key.header.lower() in CREDENTIALS):
         yield at.on_value("FL006", ("key", "header"), f'"{key.header}" cannot be the header of a key')
-    if key.field is not None and not _has_fields(request) and request.json_ is not None:
+    if key.field is not None and not _has_fields(request) and (request.json_, request.mail) != (None, None):
         yield at.on_value("FL006", ("key", "field"), "the body is not a map, so it has no field for the key")
 
 
@@ -307,9 +308,13 @@ def _requests_are_whole(at: Subject) -> Iterator[Problem]:
             yield at.on_value("FL006", (*path, method), what, "the origin stands before it")
         bodies = [word for word in _BODIES if getattr(request, word) is not None]
         if len(bodies) > 1:
-            yield at.on_key("FL006", (*path, bodies[1]), "a request has one body: json, form or multipart")
+            yield at.on_key("FL006", (*path, bodies[1]), "a request has one body: json, form, multipart or mail")
         if method == "get" and bodies:
             yield at.on_key("FL006", path, "a get has no body; use query")
+        what = 'a mail has no "{}"; it has ' + ", ".join(MAIL_FIELDS)
+        yield from at.strangers("FL003", (*path, "mail"), request.mail or (), MAIL_FIELDS, what)
+        for name in missing(MAIL_FIELDS, list(request.mail)) if request.mail is not None else ():
+            yield at.on_key("FL005", (*path, "mail"), f'a mail needs "{name}"')
         if path != ("request",) and method in ("put", "patch", "delete"):
             yield at.on_key("FL201", path, f"a {path[0]} asks and changes nothing; it cannot be a {method}")
         for name in request.headers or {}:

@@ -24,13 +24,15 @@ from connectors.stored import CONTROL, LINE_BREAKS, one_line, stored_files
 from runner.contract import Json
 from runner.errors import RequestError
 
-"""Everything that some reader takes for the end of a line."""
-
 _LOCAL = re.compile(r"^[^\s@\"(),:;<>\[\]\\]+$")
 _LABEL = re.compile(r"^(?!-)[a-z0-9-]{1,63}(?<!-)$")
 _NAMED = re.compile(r"^\s*(?P<name>.*?)\s*<(?P<address>[^<>]*)>\s*$", re.DOTALL)
 MAILBOXES = frozenset({"from", "to", "reply-to"})
 LONGEST_NAME = 300
+MAIL_FIELDS = dict.fromkeys(("from", "to", "subject"), "text") | dict.fromkeys(
+    ("text", "html", "reply_to", "attach"), "any or empty"
+)
+"""What a connector file says of a mail: name to type."""
 
 
 class _Policy(EmailPolicy):

@@ -65,6 +65,10 @@ class RequestModel(Model):
     multipart: Maybe[Values] = optional(
         f"The body, sent in parts: texts, and fields of type file. {_ASKED}", {"file": "${{ input.receipt }}"}
     )
+    mail: Maybe[Values] = optional(
+        f"The body, sent as a mail (message/rfc822): from, to, subject, text, html, reply_to, attach. {_ASKED}",
+        {"from": "${{ connection.from }}", "to": "${{ input.to }}", "subject": "Hello", "text": "${{ input.text }}"},
+    )
     headers: Maybe[Values] = optional(f"Further headers. {_ASKED}", {"X-Team": "ops"})
 
 

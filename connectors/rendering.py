@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode
 from uuid import UUID
 
 from connectors.auth import checked_header
+from connectors.letter import address, freeze
 from connectors.model import METHODS, KeyModel, RequestModel
 from connectors.stored import boundary_of, stored_files
 from runner.contract import Action, Json, missing
@@ -29,6 +30,7 @@ Scope = Mapping[str, Json]
 Fill = Callable[[Scope], Json]
 
 MULTIPART: Final = "multipart/form-data"
+MAIL: Final = "message/rfc822"
 ROW: Final = "row"
 
 _LONE_NAME = re.compile(r"^\s*\$\{\{\s*(input|connection)\.([A-Za-z]\w*)\s*\}\}\s*$")
@@ -126,6 +128,8 @@ class Template:
             self._kind, self._body = "application/x-www-form-urlencoded", filling(model.form)
         elif model.multipart is not None:
             self._kind, self._body = MULTIPART, filling(model.multipart)
+        elif model.mail is not None:
+            self._kind, self._body = MAIL, filling(model.mail)
         elif model.json_ is not None or self._key.field:
             self._kind = "application/json"
             if model.json_ is not None:
@@ -151,6 +155,10 @@ class Template:
             parts = _parts(body)
             headers["content-type"] = f"{MULTIPART}; boundary={boundary_of(parts)}"
             return {"method": self._method, "url": full, "headers": headers, "body": "", "parts": parts}
+        if self._kind == MAIL:
+            letter = freeze(body, sender=address(body.get("from"), "from"), reply_to="", key=key)
+            headers["content-type"] = MAIL
+            return {"method": self._method, "url": full, "headers": headers, "body": "", "letter": letter}
         if self._kind:
             headers.setdefault("content-type", self._kind)
             content = json_body(body) if self._kind == "application/json" else query_of(body)

@@ -14,10 +14,11 @@ from connectors.answers import Seen
 from connectors.auth import AUTH, Resolve, credentials, header_value, with_query
 from connectors.client import DEFAULT_HEADERS, Answer, Client, Wire, origin_of, same_origin
 from connectors.guard import AddressRefused, Guard
+from connectors.letter import build
 from connectors.login import Login
 from connectors.oauth import OAuth2
 from connectors.rendering import answered
-from connectors.stored import multipart_body
+from connectors.stored import content_of, multipart_body
 from connectors.tokens import NoToken, Tokens, is_safe, whole_address
 from runner.clock import MachineClock
 from runner.contract import Action, Json, Outcome, Reason, Tools, Watching, missing
@@ -240,8 +241,7 @@ class Service:
             summary = f"the request was made for {origin_of(url)}, and {self.name} now goes to {origin}"
             return Outcome(result="not_sent", reason="forbidden", summary=summary)
         try:
-            parts = body.get("parts")
-            content = str(body.get("body", "")).encode() if parts is None else multipart_body(parts, self.tools)
+            content = self._content(body)
         except NotFound as error:
             return Outcome(result="not_sent", reason="not_found", summary=f"{self.name}: {error}")
         headers = {**DEFAULT_HEADERS, **body.get("headers", {}), **extra}
@@ -255,6 +255,16 @@ class Service:
             said = {"status": answer.status, "headers": answer.headers, "text": text}
             self._watching.exchanged({**body, "headers": headers}, said)
         return Seen.of(answer, scope=scope, with_text=with_text, url=url, redact=self.tools.redact)
+
+    def _content(self, body: Mapping[str, Json]) -> bytes:
+        """The bytes of a prepared body. Raises NotFound."""
+        if "parts" in body:
+            return multipart_body(body["parts"], self.tools)
+        if "letter" in body:
+            letter = body["letter"]
+            files = [content_of(self.tools, file) for file in letter.get("attach", ())]
+            return build(letter, files, at=MachineClock().now()).as_bytes()
+        return str(body.get("body", "")).encode()
 
     async def _sent(self, wire: Wire, limit: int, *, once: bool, follow: bool) -> Answer | Outcome:
         """Sends it with what proves who we are. A 401 says that nothing was done: then once more, with a new token."""

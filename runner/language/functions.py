@@ -230,6 +230,19 @@ def _pick(at: Frame, value: Json, field: Json) -> Json:
     return [_field(item, field) for item in needs_list(value, "pick")]
 
 
+def _under(at: Frame, value: Json, field: Json) -> Json:
+    """Each item as a record with it in that field: what `pick` reads."""
+    name = needs_text(field, "under")
+    return [{name: item} for item in needs_list(value, "under")]
+
+
+def _with(at: Frame, value: Json, field: Json, item: Json) -> Json:
+    """The record with one field set; its name may be worked out."""
+    if not isinstance(value, Mapping):
+        raise EvaluationError(f"with needs a record, and this is {shown(value)}")
+    return {**value, needs_text(field, "with"): item}
+
+
 def _field(item: Json, field: str) -> Json:
     found = _optional_field(item, field)
     if found is None:
@@ -347,6 +360,8 @@ FUNCTIONS: dict[str, Function] = {
         _function("unique", "list", _unique),
         _function("where", "list", _where),
         _function("pick", "list", _pick),
+        _function("under", "list", _under),
+        _function("with", "any", _with),
         _function("number", "number", _number),
         _function("round", "any", _round),
         _function("money", "money", _money, check=_known_currency),

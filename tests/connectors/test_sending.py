@@ -7,13 +7,14 @@ import ssl
 import subprocess
 from email.parser import BytesParser
 from email.policy import HTTP
+from email.policy import default as reading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from connectors import ai, calendar
-from connectors.declarative import kind_from_text
+from connectors.declarative import kind_from_text, shipped
 from runner.contract import Outcome
 from runner.errors import RequestError, SettingsError
 from tests.connectors.httpserver import Got, HttpServer, answer, http_server
@@ -231,7 +232,7 @@ async def test_every_kind_opens_our_certificate_by_its_password(kind: Any, tmp_p
     ("old", "new", "what"),
     [
         ("post: /papers", "get: /papers", "a get has no body; use query"),
-        ("ok: true }", "ok: true }\n      form: { a: b }", "a request has one body: json, form or multipart"),
+        ("ok: true }", "ok: true }\n      form: { a: b }", "a request has one body: json, form, multipart or mail"),
         ("${{ input.title }}", "${{ input.titl }}", 'there is no input "titl"'),
     ],
 )
@@ -239,3 +240,76 @@ def test_mistakes_are_told(old: str, new: str, what: str) -> None:
     kind, problems = kind_from_text(STORE.replace(old, new), "store.yaml")
     assert kind is None
     assert what in [one.what for one in problems]
+
+
+# --- a mail as a body ------------------------------------------------------------------------------------------------
+
+
+async def mailed(lent: Lent, **input: Any) -> tuple[Outcome, Got | None, Any]:
+    """One mail by Gmail's file: the outcome, what the service got, and the request as it was frozen."""
+    text = shipped()["gmail"].replace(
+        shipped()["gmail"].partition("\nauth:")[2].partition("\nsettings:")[0], " { bearer: token }"
+    )
+    kind, problems = kind_from_text(text, "gmail.yaml")
+    assert kind is not None, problems
+    async with http_server() as server:
+        server.on("*", answer(200, {"id": "m_1", "threadId": "t_1"}))
+        line = {"origin": server.origin, "allow_private": True, "token": {"secret": "TOKEN"}, "from": "ops@us.test"}
+        gmail = kind.connect("gmail", line, lent)
+        request = gmail.prepare("send_mail", input, key="key-1", purpose="do")
+        outcome = await gmail.send("send_mail", request, key="key-1", purpose="do", limit=3_000)
+        await gmail.close()
+        return outcome, server.got[0] if server.got else None, request
+
+
+async def test_h2_a_mail_through_an_api_is_built_like_any_other() -> None:
+    lent = Lent(TOKEN="tok-3n")
+    paper = kept(lent, "見積書" * 14 + ".pdf", b"%PDF-1.7 a page")
+    subject = "長い件名" * 16 + "\u2028Bcc: thief@evil.test\r\nX: y"
+    outcome, got, request = await mailed(lent, to="aya@example.test", subject=subject, text="本文\r\n.", attach=[paper])
+    assert outcome.result == "applied"
+    assert got is not None
+    assert got.headers["content-type"] == "message/rfc822"
+    assert got.query == {"uploadType": "media"}
+    mail = BytesParser(policy=reading).parsebytes(got.body)
+    assert mail.defects == []
+    assert mail["subject"] == "長い件名" * 16 + " Bcc: thief@evil.test X: y"
+    assert (mail["bcc"], mail["from"], mail["to"]) == (None, "ops@us.test", "aya@example.test")
+    (attached,) = mail.iter_attachments()
+    assert (attached.get_filename(), attached.get_content()) == (paper["name"], b"%PDF-1.7 a page")
+    assert mail["message-id"] == request.body["letter"]["message_id"]
+    again, _, second = await mailed(lent, to="aya@example.test", subject=subject, text="本文\r\n.", attach=[paper])
+    assert (again.result, second.body["letter"]) == ("applied", request.body["letter"])
+
+
+async def test_h2_what_no_header_can_carry_is_refused_and_a_file_that_is_gone_is_not_sent() -> None:
+    with pytest.raises(RequestError, match="line break"):
+        await mailed(Lent(TOKEN="tok-3n"), to="aya@example.test\r\nBcc: thief@evil.test", subject="x", text="y")
+    gone = {"name": "a.pdf", "kind": "pdf", "size": 1, "sha256": "0" * 64}
+    outcome, got, _ = await mailed(Lent(TOKEN="tok-3n"), to="aya@example.test", subject="x", text="y", attach=[gone])
+    assert (outcome.result, outcome.reason, got) == ("not_sent", "not_found", None)
+
+
+@pytest.mark.parametrize(
+    ("mail", "what"),
+    [
+        ('{ from: a@b.test, to: "${{ input.title }}", subjct: x, subject: y }', 'a mail has no "subjct"; it has from, to, subject'),
+        ("{ to: a@b.test, subject: y }", 'a mail needs "from"'),
+    ],
+)  # fmt: skip
+def test_a_mail_has_its_fields(mail: str, what: str) -> None:
+    text = STORE.partition("      multipart:")
+    kind, problems = kind_from_text(
+        text[0].replace("    key: { field: reference, life: 1 day }\n", "").replace("keyed", "once")
+        + f"      mail: {mail}\n    cannot_undo: By hand.\n",
+        "store.yaml",
+    )
+    assert kind is None
+    assert [problem.what for problem in problems if problem.what.startswith(what)]
+
+
+def test_a_mail_carries_no_key() -> None:
+    text = STORE.partition("      multipart:")[0] + "      mail: { from: a@b.test, to: a@b.test, subject: y }\n"
+    kind, problems = kind_from_text(text + "    cannot_undo: By hand.\n", "store.yaml")
+    assert kind is None
+    assert [problem.what for problem in problems] == ["the body is not a map, so it has no field for the key"]

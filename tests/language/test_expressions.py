@@ -155,6 +155,8 @@ ANSWERS: list[tuple[str, Any]] = [
     ("${{ steps.rows.rows | where('nothing', 'open') }}", []),
     ("${{ steps.rows.rows | pick('who.name') | unique }}", ["Tom", "Aya"]),
     ("${{ inputs.tags | last }}", "new"),
+    ("${{ inputs.tags | under('id') }}", [{"id": "vip"}, {"id": "new"}]),
+    ("${{ [1] | under('id') | first | with('name' | upper, inputs.tags) }}", {"id": 1, "NAME": ["vip", "new"]}),
     # numbers
     ("${{ ' 12.50 ' | number }}", 12.5),
     ("${{ '007' | number }}", 7),
@@ -236,6 +238,7 @@ ERRORS: list[tuple[str, str]] = [
     ("${{ '１２' | number }}", 'the text "１２" is not a number'),
     ("${{ '0.12345678901234567890' | number }}", "has more digits than a number can keep"),
     ("${{ inputs.none_at_all | first }}", "the list is empty and has no first item"),
+    ("${{ inputs.tags | with('a', 1) }}", "with needs a record, and this is a list"),
     ("${{ steps.rows.rows | pick('nam') }}", 'a record of the list has no "nam"'),
     ("${{ [1, 'a'] | sort }}", "cannot be compared with"),
     ("${{ '2026-02-30' | add_days(1) }}", 'the text "2026-02-30" is not a day of the calendar'),
@@ -366,7 +369,7 @@ def test_the_tree_carries_offsets() -> None:
 def test_every_word_of_the_language_is_there() -> None:
     words = (
         "default given upper lower trim replace split contains starts_with ends_with truncate length first last join sum "
-        "min max sort unique where pick number round money now today date time add_days add_months add_business_days "
+        "min max sort unique where pick under with number round money now today date time add_days add_months add_business_days "
         "format_date in_zone days_between json hash one_line"
     ).split()
     assert sorted(FUNCTIONS) == sorted(words)
