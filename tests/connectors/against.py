@@ -19,6 +19,8 @@ from urllib.parse import urlsplit
 
 from ruamel.yaml import YAML
 
+from tests.connectors.odata import from_metadata
+
 MARKER = re.compile(r"\$\{\{.*?\}\}")
 READ = re.compile(r"response\.json((?:\.\w+|\[\d+\]|\['[^']+'\])*)")
 STEP = re.compile(r"\.(\w+)|\[(\d+)\]|\['([^']+)'\]")
@@ -43,9 +45,11 @@ def from_discovery(data: Any) -> Any:
     def walk(resource: Any) -> None:
         for method in (resource.get("methods") or {}).values():
             path = "/" + data["servicePath"] + method["path"].replace("{+", "{")
-            paths.setdefault(path, {})[method["httpMethod"].lower()] = {
+            upload = method.get("mediaUpload", {}).get("protocols", {}).get("simple", {}).get("path")
+            operation = {
                 "parameters": [
-                    {"name": n, "in": one["location"], **one} for n, one in method.get("parameters", {}).items()
+                    *({"name": n, "in": one["location"], **one} for n, one in method.get("parameters", {}).items()),
+                    *([{"name": "uploadType", "in": "query"}] if upload else []),
                 ],
                 "requestBody": {"content": {"json": {"schema": {"$ref": f"#/schemas/{method['request']['$ref']}"}}}}
                 if "request" in method
@@ -56,6 +60,8 @@ def from_discovery(data: Any) -> Any:
                     else {}
                 },
             }
+            for way in filter(None, (path, upload)):
+                paths.setdefault(way, {})[method["httpMethod"].lower()] = operation
         for inner in (resource.get("resources") or {}).values():
             walk(inner)
 
@@ -256,10 +262,26 @@ def compare(connector: Mapping[str, Any], documents: list[Any], skip: frozenset[
     return done
 
 
+def asked_of(connector: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(method, path) of every request of a file; `*` is what is filled in."""
+    blocks = [
+        block for action in connector["actions"].values() for block in (action, *map(action.get, ("lookup", "find")))
+    ]
+    requests = [block["request"] for block in blocks if block]
+    return [(m, MARKER.sub("*", one[m]).partition("?")[0]) for one in requests for m in METHODS if m in one]
+
+
+def described(path: str, connector: Mapping[str, Any]) -> Any:
+    """A vendor's document, whatever it is written in, as an OpenAPI one."""
+    if path.endswith(".csdl"):
+        return from_metadata(Path(path).read_text(encoding="utf-8"), asked_of(connector))
+    data = load(path)
+    return from_discovery(data) if "discoveryVersion" in data else data
+
+
 if __name__ == "__main__":
-    done = compare(
-        load(sys.argv[1]), [from_discovery(d) if "discoveryVersion" in d else d for d in map(load, sys.argv[2:])]
-    )
+    file = load(sys.argv[1])
+    done = compare(file, [described(path, file) for path in sys.argv[2:]])
     for line in done.wrong:
         print(" ", line)
     print(Path(sys.argv[1]).name, done.seen, f"{len(done.wrong)} not in the documents")

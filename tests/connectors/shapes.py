@@ -186,4 +186,32 @@ SHAPES: dict[str, list[tuple[str, int, Any, str]]] = {
         ("get_ticket", 404, {"error": "RecordNotFound", "description": "Not found"}, "not found"),
         ("create_ticket", 409, {"error": "Conflict", "description": "in progress"}, "conflict?"),
     ],
+    "gmail": [
+        ("send_mail", 400, {"error": {"code": 400, "message": "Invalid To header", "errors": [{"reason": "invalidArgument"}]}}, "invalid"),
+        ("send_mail", 403, {"error": {"code": 403, "message": "User-rate limit exceeded.", "errors": [{"reason": "userRateLimitExceeded"}]}}, "rate_limited"),
+        ("add_label", 403, {"error": {"code": 403, "message": "Insufficient Permission", "errors": [{"reason": "insufficientPermissions"}]}}, "forbidden"),
+        ("get_message", 404, {"error": {"code": 404, "message": "Requested entity was not found.", "errors": [{"reason": "notFound"}]}}, "not found"),
+        ("delete_draft", 404, {"error": {"code": 404, "message": "Requested entity was not found.", "errors": [{"reason": "notFound"}]}}, "not_found"),
+    ],
+    "microsoft365": [
+        ("send_mail", 400, {"error": {"code": "ErrorInvalidRecipients", "message": "At least one recipient is not valid."}}, "invalid"),
+        ("post_message", 403, {"error": {"code": "Forbidden", "message": "Missing scope permissions on the request."}}, "forbidden"),
+        ("get_message", 404, {"error": {"code": "ErrorItemNotFound", "message": "The specified object was not found in the store."}}, "not found"),
+        ("send_draft", 404, {"error": {"code": "ErrorItemNotFound", "message": "The specified object was not found in the store."}}, "not_found"),
+        ("add_row", 409, {"error": {"code": "EditModeCannotAcquireLock", "message": "We're sorry. We couldn't open the workbook in edit mode."}}, "conflict"),
+        ("add_row", 423, {"error": {"code": "resourceLocked", "message": "The resource you are attempting to access is locked"}}, "unavailable"),
+        ("send_mail", 504, {"error": {"code": "GatewayTimeout", "message": "The request timed out."}}, "unknown"),
+    ],
+    "money_forward": [
+        ("create_invoice", 400, {"errors": [{"message": "billing_date is invalid"}]}, "invalid"),
+        ("create_invoice", 403, {"errors": [{"message": "Forbidden"}]}, "forbidden"),
+        ("get_invoice", 404, {"errors": [{"message": "Not Found"}]}, "not found"),
+        ("post_invoice", 402, {"errors": [{"message": "Payment Required"}]}, "invalid"),
+    ],
+    "odoo": [
+        ("create_record", 422, {"name": "builtins.ValueError", "message": "Invalid field 'x_amends_reference' in 'res.partner'", "arguments": [], "context": {}}, "invalid"),
+        ("create_record", 403, {"name": "odoo.exceptions.AccessError", "message": "You are not allowed to create 'Contact' records.", "arguments": [], "context": {}}, "forbidden"),
+        ("find_records", 404, {"name": "werkzeug.exceptions.NotFound", "message": "the model 'x.y' does not exist", "arguments": [], "context": {}}, "not found"),
+        ("delete_record", 500, {"name": "builtins.RuntimeError", "message": "oh", "arguments": [], "context": {}}, "unknown"),
+    ],
 }  # fmt: skip
