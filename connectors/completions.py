@@ -5,7 +5,7 @@
     anthropic   messages (docs.anthropic.com: api/messages, api/errors, api/rate-limits, build-with: structured
                 outputs, handling stop reasons)
 
-No tools are ever offered, and no sampling settings are sent: newer models refuse them.
+Tools are offered to agents alone (`turns`), and no sampling settings are sent: newer models refuse them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from connectors.answers import Seen, by_status, say_status
+from connectors.turns import anthropic_calls, anthropic_talk, openai_calls, openai_talk
 from runner.contract import Json, Outcome
 from runner.language.fields import FieldType
 from runner.language.schemas import schema_of
@@ -27,11 +28,13 @@ SPENT = frozenset(
 )  # fmt: skip
 """What the services call an account that has nothing left to spend: waiting does not help."""
 
+NO_TOOLS = "it asked for a tool, and there are none"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Said:
-    """One answer. `cut`: it ends where it was not finished; `declined`: why the service would not answer. `before` and
-    `after` are the tokens of the request and of the answer."""
+    """One answer. `cut`: it ends where it was not finished; `declined`: why the service would not answer. `calls` are
+    the tools it asks for. `before` and `after` are the tokens of the request and of the answer."""
 
     id: str
     model: str
@@ -40,18 +43,21 @@ class Said:
     after: int | None
     cut: bool = False
     declined: str = ""
+    calls: tuple[Mapping[str, Json], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dialect:
-    """One way to ask. `body` makes a request out of (rules, what is asked, the answer's schema or None); its turns
-    stand in `messages`. `read` gives None for what is no answer."""
+    """One way to ask. `body` makes a request out of (rules, what is asked, the answer's schema or None), `talk` one
+    out of (rules, what is asked, an agent's turn); its turns stand in `messages`. `read` gives None for what is no
+    answer."""
 
     origin: str
     path: str
     auth: Callable[[Json], Mapping[str, Json]]
     limit_field: str
     body: Callable[[str, str, Json], dict[str, Json]]
+    talk: Callable[[str, str, Mapping[str, Json]], dict[str, Json]]
     read: Callable[[Json], Said | None]
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -71,12 +77,13 @@ def _openai_said(told: Json) -> Said | None:
     if not isinstance(choice, Mapping) or not isinstance(message, Mapping):
         return None
     text, refusal, end = message.get("content"), message.get("refusal"), choice.get("finish_reason")
+    calls = openai_calls(message)
     declined = refusal if isinstance(refusal, str) else ""
     if end == "content_filter":
         declined = declined or "its content filter left the answer out"
-    elif end in ("tool_calls", "function_call"):
-        declined = "it asked for a tool, and there are none"
-    if not isinstance(text, str) and not declined and end != "length":
+    elif end in ("tool_calls", "function_call") and not calls:
+        declined = NO_TOOLS
+    if not isinstance(text, str) and not declined and end != "length" and not calls:
         return None
     usage = told.get("usage")
     return Said(
@@ -87,6 +94,7 @@ def _openai_said(told: Json) -> Said | None:
         after=_tokens(usage, "completion_tokens"),
         cut=end == "length",
         declined=declined,
+        calls=calls,
     )
 
 
@@ -100,13 +108,13 @@ def _anthropic_said(told: Json) -> Said | None:
     if not isinstance(blocks, list):
         return None
     texts = [block.get("text") for block in blocks if isinstance(block, Mapping) and block.get("type") == "text"]
-    end, details = told.get("stop_reason"), told.get("stop_details")
+    end, details, calls = told.get("stop_reason"), told.get("stop_details"), anthropic_calls(blocks)
     declined = ""
     if end == "refusal":
         why = details.get("explanation") or details.get("category") if isinstance(details, Mapping) else ""
         declined = str(why or "it gives no reason")
-    elif end in ("tool_use", "pause_turn"):
-        declined = "it asked for a tool, and there are none"
+    elif end in ("tool_use", "pause_turn") and not calls:
+        declined = NO_TOOLS
     usage = told.get("usage")
     return Said(
         id=str(told.get("id") or ""),
@@ -116,6 +124,7 @@ def _anthropic_said(told: Json) -> Said | None:
         after=_tokens(usage, "output_tokens"),
         cut=end in ("max_tokens", "model_context_window_exceeded"),
         declined=declined,
+        calls=calls,
     )
 
 
@@ -133,6 +142,7 @@ DIALECTS: Mapping[str, Dialect] = {
         auth=lambda secret: {"bearer": secret},
         limit_field="max_completion_tokens",
         body=_openai_body,
+        talk=openai_talk,
         read=_openai_said,
     ),
     "anthropic": Dialect(
@@ -141,6 +151,7 @@ DIALECTS: Mapping[str, Dialect] = {
         auth=lambda secret: {"header": {"name": "x-api-key", "value": secret}},
         limit_field="max_tokens",
         body=_anthropic_body,
+        talk=anthropic_talk,
         read=_anthropic_said,
         headers={"anthropic-version": "2023-06-01"},
     ),

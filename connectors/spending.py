@@ -85,8 +85,11 @@ class Limits:
         each = self.price or (0, 0)
         return Amount(tokens=before + after, cost=math.ceil(before * each[0] + after * each[1]))
 
-    def check_call(self, used: Amount, worst: Amount) -> None:
-        """Raises OverLimit where the next request may take a call beyond its limits."""
+    def check_call(self, used: Amount, worst: Amount, left: int | None = None) -> None:
+        """Raises OverLimit where the next request may take a call beyond its limits, or beyond what is `left`."""
+        if left is not None and used.cost + worst.cost > left:
+            what = f"may cost {money(used.cost + worst.cost)}, and {money(left)} is left for it"
+            raise OverLimit(f"it {what} (limits: cost); nothing was sent")
         if used.tokens + worst.tokens > self.call:
             what = f"may take {used.tokens + worst.tokens:,} tokens with its answer, and a call may take {self.call:,}"
             raise OverLimit(f"it {what} (limits: call); nothing was sent")

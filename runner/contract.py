@@ -104,6 +104,8 @@ class Action:
     own: bool = False
     renders_template: bool = False
     from_ai: bool = False
+    is_agent: bool = False
+    """One turn of an agent: beside its input it is given `turn`, the tools and what was said and done so far."""
     open_input: bool = False
     """Further input fields are welcome (the generic http and records actions)."""
     open_output: bool = False

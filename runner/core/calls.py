@@ -45,6 +45,8 @@ class CallPlan:
     records: tuple[str, ...] = ()
     lock: tuple[str, ...] = ()
     is_closed: bool = False
+    keeps_input: bool = True
+    """Its input goes into the log beside its request; that of an agent's turn is made of what stands there already."""
     gates: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """The approvals that cover it, with the hash of each part as it was approved."""
 
@@ -106,7 +108,7 @@ def progress(state: State, plan: CallPlan, now: int) -> Progress:
             if command.purpose == "do":
                 command = _numbered(command, call, starts)
                 starts = max(starts, command.start_no + 1)
-            if not sends and command.purpose == plan.purpose and not _knows_input(state, plan):
+            if not sends and command.purpose == plan.purpose and plan.keeps_input and not _knows_input(state, plan):
                 command = replace(command, whole_input=plan.input)
             sends.append(command)
     return Progress(commands=tuple(records[:1] or sends), ended=ended, is_moving=is_moving)

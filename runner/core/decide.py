@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from runner.core import events as e
+from runner.core.agents import belongs_to_agent
 from runner.core.calls import did_it_happen, fire_due, next_handoff
 from runner.core.closing import all_have_ended, close, end_begun, is_settling, partly_known, settle_open
 from runner.core.commands import Ask, Command, Recall, Record, Send
@@ -129,7 +130,8 @@ def _why_closed(bundle: Bundle, state: State, now: int) -> e.ForwardClosed | Non
         return _closed(state, failure, "person", compensate=answer.choice == "compensate", now=now)
     if state.failure is not None and ends_here(bundle, state.failure):
         return _closed(state, state.failure, "no", compensate=False, now=now)
-    if state.failure is not None and bundle.flow.on_failure.do == "compensate":
+    is_reviewed = bundle.flow.on_failure.do == "review"
+    if state.failure is not None and not is_reviewed and not belongs_to_agent(bundle, state.failure.step):
         return _closed(state, state.failure, "failure", compensate=True, now=now)
     return None
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from runner.contract import Action, Json, Purpose
 from runner.core import events as e
+from runner.core.agents import call_input
 from runner.core.calls import SEVERAL_CHOICES, CallPlan, first_send, is_out, next_handoff, progress
 from runner.core.commands import Command, Record
 from runner.core.gates import Consent, consent, is_begun
-from runner.core.place import Place, action_input
+from runner.core.place import Place
 from runner.core.retry import READS, policy
 from runner.core.state import StepState, replace
 from runner.errors import EvaluationError
@@ -63,7 +64,7 @@ def plan_of(place: Place, *, is_closed: bool = False, allowed: Consent | None = 
     elif allowed is not None and allowed.input is not None:
         whole = allowed.input
     else:
-        whole = action_input(place, action, step.with_, names)
+        whole = call_input(place, action, names)
     records, lock = _records(place, names) if purpose == "do" else ((), ())
     return CallPlan(
         path=place.path, purpose=purpose, action_name=step.action, action=action, input=whole,
@@ -71,6 +72,7 @@ def plan_of(place: Place, *, is_closed: bool = False, allowed: Consent | None = 
         owner=place.owner, asks_by=_asks_by(action, step),
         find=_find_input(place, known, names), author_key=_author_key(place, names),
         records=records, lock=lock, is_closed=is_closed, gates=allowed.gates if allowed is not None else (),
+        keeps_input=not action.is_agent,
     )  # fmt: skip
 
 
@@ -126,7 +128,7 @@ def _find_input(place: Place, known: StepState | None, names: Mapping[str, Json]
 
 
 def _draft(place: Place, action: Action) -> Command:
-    whole = action_input(place, action, place.step.with_, place.names())
+    whole = call_input(place, action, place.names())
     output = sample_output(action, whole)
     return Record(
         event=e.DraftRecorded(at=place.now, step=place.path, action=place.step.action, input=whole, output=output)

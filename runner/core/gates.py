@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from runner.clock import iso
 from runner.contract import Json, digest
 from runner.core import events as e
+from runner.core.agents import call_input
 from runner.core.calls import parted
 from runner.core.commands import Ask, Command, Cover, Record
 from runner.core.consents import UNDO
 from runner.core.paths import generation_at, join, list_of, number_of, outwards
-from runner.core.place import Place, action_input
+from runner.core.place import Place
 from runner.core.state import Failure, Gate, State
 from runner.errors import EvaluationError
 from runner.language.bundle import Bundle
 from runner.language.calendar import after, half_way
-from runner.language.flow import Duration, Step, every_step
+from runner.language.flow import Branch, Duration, Step, every_step
 
 NOBODY = "Nobody answered in time."
 CHANGES = "Please change: "
@@ -150,8 +151,15 @@ def _covers(place: Place, names: Mapping[str, Json]) -> Iterator[tuple[str, Cove
     assert approval is not None
     scope = place.scope
     around = list_of(scope)
-    steps = place.bundle.step(around).branches[0].steps if around else place.bundle.flow_at(scope).steps
+    steps = place.bundle.flow_at(scope).steps
+    if around:
+        steps = next(branch.steps for branch in place.bundle.step(around).branches if _stands_in(place.step, branch))
     yield from _covered(place, steps, scope, frozenset(approval.covers), names, "")
+
+
+def _stands_in(gate: Step, branch: Branch) -> bool:
+    """An `each` has one branch, an agent one for each tool."""
+    return not gate.tool_of or gate.id in (step.id for step in branch.steps)
 
 
 def _covered(
@@ -162,7 +170,7 @@ def _covered(
         if step.id in wanted and not _is_behind(here) and not _is_left_out(here, names):
             action = place.bundle.actions[step.action]
             sent = here.known.input if here.known is not None else None
-            whole = sent or _agreed(here) or action_input(here, action, step.with_, names)
+            whole = sent or _agreed(here) or call_input(here, action, names)
             yield here.path, Cover(
                 action=step.action, input=whole, parts=tuple(parted(whole, action.fan_out)), item=item
             )  # fmt: skip

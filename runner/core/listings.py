@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 from runner.core import events as e
 from runner.core.changes import put, set_step, withdraw
@@ -48,6 +49,22 @@ def _call_started(state: State, event: e.ScopeStarted) -> State:
     return set_step(state, event.step, input=event.value)
 
 
+def _agent_started(state: State, event: e.ScopeStarted) -> State:
+    done = 0
+    while f"{event.step}/{done + 1}" in state.scopes:
+        done += 1
+    return set_step(state, event.step, status="open", input=event.value or {}, begun_after=done)
+
+
+def _move_started(state: State, event: e.ScopeStarted) -> State:
+    kind: Literal["turn", "tool"] = "tool" if event.kind == "tool" else "turn"
+    scope = Scope(
+        kind=kind, name=event.name, inputs=event.value or {"input": {}, "wrong": ""},
+        generation=_generation_around(state, event.step),
+    )  # fmt: skip
+    return replace(state, scopes=put(state.scopes, event.step, scope))
+
+
 def _generation_around(state: State, scope: str) -> int:
     return state.scopes.get(around(scope), Scope()).generation
 
@@ -57,6 +74,9 @@ _SCOPES: Mapping[str, Callable[[State, e.ScopeStarted], State]] = {
     "each": _list_started,
     "item": _item_started,
     "call": _call_started,
+    "agent": _agent_started,
+    "turn": _move_started,
+    "tool": _move_started,
 }
 
 

@@ -15,20 +15,10 @@ def names_in_reach(
 ) -> dict[str, Json]:
     """The scope of FLOW-LANGUAGE's expressions: only plain data, only what has happened.
 
-    An item sees what is around it; a called flow sees its own inputs and steps alone. A step that was skipped or failed
-    has no entry under `steps`, so that using it is a missing value.
+    An item sees what is around it; a called flow sees its own inputs and steps alone; an agent's tool what it is given
+    (`input`). A step that was skipped or failed has no entry under `steps`, so that using it is a missing value.
     """
-    seen: set[str] = set()
-    inputs = state.inputs
-    item: tuple[Json, ...] = ()
-    for around in outwards(scope):
-        seen.add(around)
-        each = list_of(around)
-        if each:
-            item = item or (state.lists[each].items[number_of(around)],)
-        elif around:
-            inputs = state.scopes[around].inputs
-            break
+    seen, inputs, inner = _around(state, scope)
     steps: dict[str, Json] = {}
     outcome: dict[str, Json] = {}
     for path, step in state.steps.items():
@@ -48,10 +38,25 @@ def names_in_reach(
         "run": {"id": state.run, "flow": state.flow, "mode": state.mode, "started_at": iso(state.started_at)},
         "trigger": state.trigger,
     }
-    if item:
-        names["item"] = item[0]
+    names |= inner
     if output is not None:
         names["output"] = output
     if failure is not None:
         names["failure"] = failure.as_names()
     return names
+
+
+def _around(state: State, scope: str) -> tuple[set[str], Mapping[str, Json], dict[str, Json]]:
+    """(the scopes whose steps are in reach, the inputs, what the innermost item and an agent's tool are named by)."""
+    seen: set[str] = set()
+    inner: dict[str, Json] = {}
+    for around in outwards(scope):
+        seen.add(around)
+        each, inside = list_of(around), state.scopes.get(around)
+        if each in state.lists:
+            inner.setdefault("item", state.lists[each].items[number_of(around)])
+        elif inside is not None and inside.kind == "tool":
+            inner["input"] = inside.inputs["input"]
+        elif inside is not None and inside.kind == "call":
+            return seen, inside.inputs, inner
+    return seen, state.inputs, inner

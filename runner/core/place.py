@@ -14,7 +14,7 @@ from runner.core.state import State, StepState
 from runner.errors import EvaluationError
 from runner.language.bundle import Bundle
 from runner.language.expressions import NoValue, condition, evaluate
-from runner.language.flow import Branch, Step
+from runner.language.flow import NUMBERED, Branch, Step
 from runner.language.templates import render_mail
 
 
@@ -80,7 +80,7 @@ class Place:
 
 def pass_over(place: Place, branches: tuple[Branch, ...]) -> tuple[Command, ...]:
     """The steps of branches that are not taken have an outcome too: skipped. What a list or a flow holds has none."""
-    if place.step.verb == "each":
+    if place.step.verb in NUMBERED:
         return ()
     found: list[Command] = []
     for branch in branches:
@@ -96,9 +96,13 @@ def pass_over(place: Place, branches: tuple[Branch, ...]) -> tuple[Command, ...]
 def action_input(
     place: Place, action: Action, written: Mapping[str, Json], names: Mapping[str, Json]
 ) -> Mapping[str, Json]:
-    """The action's input, evaluated, a mail's template rendered into subject, text and html."""
+    """The action's input, evaluated, and complete."""
+    return complete(place, action, place.value(dict(written), names), names)
+
+
+def complete(place: Place, action: Action, whole: dict[str, Json], names: Mapping[str, Json]) -> Mapping[str, Json]:
+    """An action's input out of values: a mail's template rendered into subject, text and html."""
     bundle = place.bundle
-    whole: dict[str, Json] = place.value(dict(written), names)
     if action.renders_template and "template" in whole:
         values = whole.pop("values", {})
         rendered = render_mail(

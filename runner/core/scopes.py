@@ -1,4 +1,4 @@
-"""Steps that hold steps: walking through them, branches, lists, and the flows that are called."""
+"""Steps that hold steps: walking through them, branches, lists, the flows that are called, and agents."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 
 from runner.contract import Json
+from runner.core import agents
 from runner.core import events as e
 from runner.core.calls import next_handoff
 from runner.core.closing import close_item
@@ -236,6 +237,19 @@ def _inputs_of(flow: Flow, given: Mapping[str, Json], zone: str) -> Mapping[str,
         raise EvaluationError(f"flow {flow.id} cannot be called: {wrong}") from wrong
 
 
+# --- agents --------------------------------------------------------------------------------------------------------
+
+
+def _agent(place: Place) -> tuple[Command, ...]:
+    """What an agent did last goes to its end, then comes what follows it."""
+    beginning = agents.begin(place)
+    if beginning is not None:
+        return beginning
+    scope, steps = agents.steps_now(place)
+    commands = walk(place.bundle, place.state, steps, scope, place.now)
+    return agents.next_move(place) if commands is None else commands
+
+
 Decide = Callable[[Place], tuple[Command, ...]]
 
 _VERBS: Mapping[str, Decide] = {
@@ -250,4 +264,5 @@ _VERBS: Mapping[str, Decide] = {
     "call": _call,
     "emit": emit,
     "hand_off": hand_off,
+    "agent": _agent,
 }

@@ -100,6 +100,7 @@ class StepState:
     """One step that has begun. `outcome` is the word `outcome.<id>` shows, `find` what was looked for at first.
 
     `event` and `match` are what it waits for, `since` since when; `due` is when it goes on, or is late.
+    `begun_after`: how much an agent had done when it last began, so that a person's "retry" gives it its limits anew.
     """
 
     status: StepStatus = "open"
@@ -112,6 +113,7 @@ class StepState:
     event: str = ""
     match: Mapping[str, Json] = field(default_factory=dict)
     since: int = 0
+    begun_after: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,16 +184,17 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """One scope: the run, an item of a list, or a called flow.
+    """One scope: the run, an item of a list, a called flow, or what an agent did: a turn of its model, a tool's call.
 
-    `name` is how people see an item, or the called flow; `inputs` are that flow's. `catches`: a failure inside ends
+    `name` is how people see an item, the called flow, or the tool; `inputs` are that flow's, or what the tool is given
+    (`input`) and why it is not called (`wrong`). `catches`: a failure inside ends
     this item and not the run. Every call inside begins with `generation`. `failure` is why the scope fails; `closed` is
     set by ForwardClosed, `compensates` says what follows, `has_begun` by CompensationBegun. `is_recalled`: an item that
     had ended and is read back to be made good; `recalled`: the start number down to which that was done in this scope;
     `newest`: that of the newest effect inside that was made good and is not in the state any more.
     """
 
-    kind: Literal["run", "item", "call"] = "run"
+    kind: Literal["run", "item", "call", "turn", "tool"] = "run"
     name: str = ""
     inputs: Mapping[str, Json] = field(default_factory=dict)
     catches: bool = False

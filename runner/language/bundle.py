@@ -21,7 +21,7 @@ from runner.language.calendar import Calendar
 from runner.language.called import every_called, fit_flow
 from runner.language.duty import calendar_of
 from runner.language.facts import ProjectFacts
-from runner.language.flow import Flow, Step
+from runner.language.flow import MODEL, NUMBERED, Flow, Step
 from runner.language.load import load_flow
 from runner.language.personal import TEXT as PERSONAL
 from runner.language.personal import marks as personal_marks
@@ -101,7 +101,8 @@ def _names(path: str) -> list[str]:
 
 
 def patterns(flow: Flow, called: Mapping[str, Flow]) -> dict[str, Step]:
-    """Every step by its pattern: its id, behind the ids of the `each` and `call` steps it runs in: `log/mail`."""
+    """Every step by its pattern: its id, behind the ids of the `each`, `call` and `agent` steps it runs in:
+    `log/mail`."""
     return dict(_patterns(flow.steps, "", called))
 
 
@@ -111,8 +112,10 @@ def _patterns(steps: tuple[Step, ...], scope: str, called: Mapping[str, Flow]) -
         yield here, step
         if step.verb == "call":
             yield from _patterns(called[step.flow].steps, f"{here}/", called)
+        if step.verb == "agent":
+            yield f"{here}/{MODEL}", step.turn
         for branch in step.branches:
-            yield from _patterns(branch.steps, f"{here}/" if step.verb == "each" else scope, called)
+            yield from _patterns(branch.steps, f"{here}/" if step.verb in NUMBERED else scope, called)
 
 
 def assemble(flow_text: str, file: str, facts: ProjectFacts) -> Bundle:

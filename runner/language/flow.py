@@ -8,14 +8,21 @@ Durations are `Duration` values, because business days need a calendar.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from runner.contract import Json
 
-Verb = Literal["read", "do", "approve", "wait", "wait_for", "choose", "each", "parallel", "call", "emit", "hand_off"]
+Verb = Literal[
+    "read", "do", "approve", "wait", "wait_for", "choose", "each", "parallel", "call", "emit", "hand_off", "agent"
+]  # fmt: skip
 Word = Literal["cancel", "mark", "correct", "quarantine", "hand_off", "none"]
 Unit = Literal["ms", "s", "min", "hour", "day", "week", "business_day", "business_hour"]
+
+NUMBERED = frozenset({"each", "agent"})
+"""Verbs whose inner steps run in numbered scopes: items of a list, turns and tool calls of an agent."""
+MODEL = "model"
+"""What a turn of an agent's model is called in its path: `handle/1/model`."""
 
 PLAIN_UNITS: Mapping[Unit, int] = {
     "ms": 1,
@@ -100,8 +107,17 @@ class Approval:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """How far an agent may go by itself: tool calls, ms at work, and money (None: as much as its connection may)."""
+
+    calls: int
+    within: int
+    cost: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Branch:
-    """One arm of `choose` or `parallel`; `when` is None for the otherwise."""
+    """One arm of `choose` or `parallel`, or one tool of an agent; `when` is None for the otherwise."""
 
     steps: tuple[Step, ...]
     name: str = ""
@@ -112,9 +128,11 @@ class Branch:
 class Step:
     """One step. `line` is where it stands in its file, from 1.
 
-    `action` is `connection.action` for `read` and `do`. `wait` is a Duration, or an expression (`until`). `branches`
-    are the arms of `choose` and `parallel`; `each` has one, what is done with an item. `flow` is the flow that `call`
-    runs. `event` is the event's name, of `wait_for` and `emit`; `match` and `within` say which one and how long.
+    `action` is `connection.action` for `read`, `do` and `agent`. `wait` is a Duration, or an expression (`until`).
+    `branches` are the arms of `choose` and `parallel`; `each` has one, what is done with an item; `agent` one for each
+    tool: its approval, if there is one, and the tool. `flow` is the flow that `call` runs. `event` is the event's name,
+    of `wait_for` and `emit`; `match` and `within` say which one and how long. Of a tool, `tool_of` is the agent,
+    `about` what its model is told, and `with_` what the author has fixed.
     """
 
     id: str
@@ -152,6 +170,14 @@ class Step:
     approval: Approval | None = None
     covered_by: tuple[str, ...] = ()
     """The approve steps that cover it."""
+    limits: Limits | None = None
+    tool_of: str = ""
+    about: str = ""
+
+    @property
+    def turn(self) -> Step:
+        """Of an agent: what one turn of its model asks."""
+        return replace(self, id=MODEL, verb="read", when=None, branches=(), limits=None, tool_of=self.id)
 
 
 NOBODY = "nobody"

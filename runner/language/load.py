@@ -17,6 +17,7 @@ from runner.language.flow import (
     Compensation,
     Duration,
     Flow,
+    Limits,
     Lock,
     OnFailure,
     RetryWords,
@@ -25,17 +26,20 @@ from runner.language.flow import (
     Word,
     every_step,
 )
-from runner.language.model import FORMS, STEP_MODELS, FlowModel
+from runner.language.model import FORMS, STEP_MODELS, TOOL_MODELS, FlowModel
 from runner.language.schema_files import fields_of, read_schema
 from runner.language.source import Path, ReadFile, Source, no_file, read
 
-FORM_WORDS.update(steps=tuple(STEP_MODELS), compensate=tuple(COMPENSATION_MODELS), trigger=tuple(TRIGGER_MODELS))
+FORM_WORDS.update(
+    steps=tuple(STEP_MODELS), compensate=tuple(COMPENSATION_MODELS), trigger=tuple(TRIGGER_MODELS),
+    tools=tuple(TOOL_MODELS),
+)  # fmt: skip
 
 STEP_VERBS: tuple[Verb, ...] = get_args(Verb)
 COMPENSATION_WORDS: tuple[Word, ...] = get_args(Word)
 
 _AS_WRITTEN = "with_ find key owner rule unattended accept_order if_refused say each named at_once if_one_fails".split()
-_AS_WRITTEN += ["match", "if_late"]
+_AS_WRITTEN += ["match", "if_late", "about"]
 
 _STAND_IN: dict[str, Json] = {"title": "…", "owner": "person:me"}
 
@@ -93,6 +97,7 @@ def _steps_below(steps: Json, path: Path) -> Iterator[tuple[Path, dict[str, Any]
         here = (*path, index)
         yield here, step
         yield from _steps_below(step.get("steps"), (*here, "steps"))
+        yield from _steps_below(step.get("tools"), (*here, "tools"))
         if isinstance(step.get("choose"), list):
             for number, branch in enumerate(step["choose"]):
                 if isinstance(branch, dict):
@@ -202,8 +207,8 @@ def _step(model: Any, path: Path, source: Source) -> Step:
         id=model.id,
         verb=verb,
         line=source.at(path).line,
-        when=_condition(model.when),
-        action=word if verb in ("read", "do") else "",
+        when=_condition(getattr(model, "when", None)),
+        action=word if verb in ("read", "do", "agent") else "",
         retry=_retry(model.retry),
         timeout=_ms(model.timeout),
         compensate=_compensation(getattr(model, "compensate", None)),
@@ -217,6 +222,7 @@ def _step(model: Any, path: Path, source: Source) -> Step:
         event=word if verb in ("wait_for", "emit") else "",
         within=_duration(model.within) if verb == "wait_for" else None,
         approval=_approval(model) if verb == "approve" else None,
+        limits=_limits(model.limits) if verb == "agent" else None,
         **given(model, *_AS_WRITTEN),
     )
 
@@ -250,6 +256,35 @@ def _branches(model: Any, verb: str, path: Path, source: Source) -> Iterator[Bra
             yield Branch(steps=_steps(steps, (*path, "parallel", name), source), name=name)
     elif verb == "each":
         yield Branch(steps=_steps(model.steps, (*path, "steps"), source))
+    elif verb == "agent":
+        yield from _tools(model, path, source)
+
+
+def _tools(model: Any, path: Path, source: Source) -> Iterator[Branch]:
+    """Each tool; where people are asked, behind the approve step that asks them."""
+    for number, written in enumerate(model.tools):
+        tool = replace(_step(written, (*path, "tools", number), source), tool_of=model.id)
+        asked = getattr(written, "approve", None)
+        gate = () if asked is None else (_tool_gate(tool, asked),)
+        yield Branch(steps=(*gate, tool), name=tool.id)
+
+
+def _tool_gate(tool: Step, written: Any) -> Step:
+    question = f"Let {tool.tool_of} do this: {tool.action}?"
+    if isinstance(written, str):
+        approval = Approval(question=question, covers=(tool.id,), by=(written,))
+    else:
+        words = {"question": question, **given(written, "question", "needs", "escalate_to")}
+        lengths: dict[str, Any] = {"within": duration(written.within)} if written.within is not None else {}
+        approval = Approval(covers=(tool.id,), by=_people(written.by), **words, **lengths)
+    return Step(
+        id=f"{tool.id}_approval", verb="approve", line=tool.line, owner=tool.owner, tool_of=tool.tool_of,
+        approval=approval,
+    )  # fmt: skip
+
+
+def _limits(model: Any) -> Limits:
+    return Limits(calls=model.calls, within=duration(model.within).ms, cost=model.cost)
 
 
 def _wait(written: Any) -> Duration | str:

@@ -12,6 +12,7 @@ from runner.language.clauses import (
     COMPENSATION_MODELS,
     TRIGGER_MODELS,
     ActionName,
+    Approver,
     Approvers,
     CompensationField,
     DurationText,
@@ -181,6 +182,75 @@ class HandOffStepModel(_StepModel, title="hand_off step", spoken="a hand_off ste
     show: Shown = optional("What that person should see.", ["inputs.amount", "steps.plan.label"])
 
 
+class ToolApprovalModel(Model, title="tool approval", spoken="approve"):
+    """Who is asked, each time, before a tool's call leaves; they see exactly what would be sent."""
+
+    by: Approvers = required("One name or a list, anyone of it.", "team:finance")
+    question: Sentence = optional("The question; `input` is what would be sent.", "Refund ${{ input.amount }}?")
+    needs: int = optional("How many different people.", 2, ge=1)
+    within: DurationText = optional("Time to decide; at the end silence is a no.", "4 business hours")
+    escalate_to: Who = optional("Who joins at half of it.", "person:cfo")
+
+
+class _ToolModel(Model):
+    id: Name = required("What the model calls it by; unique in the whole flow.", "find_contact")
+    about: Sentence = optional("What the model is told of it. Default: the action's own title.", "Finds a contact.")
+    with_: Values = optional(
+        "What you fix of its input; the model gives the other fields and cannot change these.",
+        {"list": "support"},
+        alias="with",
+    )
+    timeout: PlainDuration = optional("How long one try may take.", "30 s")
+    retry: RetryModel = optional("How often and how fast it is tried again.", {"tries": 4, "pause": "10 s"})
+    owner: Who = optional("Who is asked when this tool cannot go on.", "team:finance")
+
+
+class ReadToolModel(_ToolModel, title="read tool", spoken="a read tool"):
+    """A tool that asks and changes nothing."""
+
+    read: ActionName = required("connection.action", "crm.find_contact")
+
+
+class DoToolModel(_ToolModel, title="do tool", spoken="a do tool"):
+    """A tool that changes the world, so it must say how it is made good."""
+
+    do: ActionName = required("connection.action", "crm.update_contact")
+    find: Values = optional(
+        "By what our business knows the record; `input` is what the tool is given.", {"email": "${{ input.email }}"}
+    )
+    lock: LockModel = optional("Keeps other runs off this record until the run ends.", {"record": "invoice", "id": "x"})
+    compensate: CompensationField = optional("What is done about it when a later step fails.", "cancel")
+    approve: Annotated[Any, Forms(text=Approver, map=ToolApprovalModel)] = optional(
+        "Who is asked before each of its calls.", "team:finance", {"by": "team:finance", "within": "4 business hours"}
+    )
+    rule: Sentence = optional("One sentence for whoever picks the run up.", "Never refund more than was paid.")
+    accept_order: Sentence = optional(
+        "It cannot be undone, and this is why it may stand before a step that can fail.", "A correction is ready."
+    )
+
+
+TOOL_MODELS: dict[str, type[Model]] = {"read": ReadToolModel, "do": DoToolModel}
+
+
+class AgentLimitsModel(Model, title="limits", spoken="limits"):
+    """How far it may go by itself; then it stops, and a person looks at it."""
+
+    calls: int = required("How many tool calls.", 10, ge=1, le=100)
+    within: PlainDuration = required("How long it may work; waiting for people does not count.", "10 min")
+    cost: float = optional("What its model may cost, in the money of the connection's prices.", 0.5, gt=0)
+
+
+class AgentModel(_StepModel, title="agent", spoken="an agent step"):
+    """A model that works towards a goal with the tools it is given; each tool is an ordinary action."""
+
+    agent: ActionName = required("connection.action of a language model", "ai.agent")
+    with_: Values = required("Its goal, and what it should know.", {"goal": "Answer this ticket."}, alias="with")
+    tools: list[Annotated[Any, Forms(TOOL_MODELS)]] = required(
+        "All that it may do.", [{"id": "find", "read": "crm.find_contact"}], min_length=1
+    )
+    limits: AgentLimitsModel = required("Where it stops by itself.", {"calls": 10, "within": "10 min"})
+
+
 STEP_MODELS.update(
     {
         "read": ReadModel,
@@ -194,6 +264,7 @@ STEP_MODELS.update(
         "call": CallModel,
         "emit": EmitModel,
         "hand_off": HandOffStepModel,
+        "agent": AgentModel,
     }
 )
 
@@ -225,6 +296,8 @@ FORMS = by_tag(
     *STEP_MODELS.values(),
     *COMPENSATION_MODELS.values(),
     *TRIGGER_MODELS.values(),
+    *TOOL_MODELS.values(),
+    ToolApprovalModel,
     RecordModel,
     OnFailureModel,
     UntilModel,

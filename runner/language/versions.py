@@ -8,7 +8,7 @@ from difflib import SequenceMatcher, unified_diff
 from typing import Any, Literal
 
 from runner.language.bundle import Bundle
-from runner.language.flow import Compensation, Flow, Step
+from runner.language.flow import MODEL, NUMBERED, Compensation, Flow, Step
 
 Kind = Literal["added", "removed", "moved", "changed"]
 SHORT = 8
@@ -63,15 +63,18 @@ def _places(bundle: Bundle, steps: tuple[Step, ...], scope: str, arm: Arm) -> It
         before = step.id
         if step.verb == "call":
             yield from _places(bundle, bundle.called[step.flow].steps, f"{here}/", (*arm, (here, f"flow {step.flow}")))
+        if step.verb == "agent":
+            yield Place(path=f"{here}/{MODEL}", step=step.turn, arm=(*arm, (here, "its model")))
         for number, branch in enumerate(step.branches):
-            inside = f"{here}/" if step.verb == "each" else scope
+            inside = f"{here}/" if step.verb in NUMBERED else scope
             yield from _places(bundle, branch.steps, inside, (*arm, (here, arm_name(step, number))))
 
 
 def arm_name(step: Step, number: int) -> str:
     """What a container's branch is called: `branch stock`, `branch 2`, `each item`."""
     names = [branch.name for branch in step.branches]
-    return "each item" if step.verb == "each" else f"branch {''.join(names[number : number + 1]) or number + 1}"
+    called = "tool" if step.verb == "agent" else "branch"
+    return "each item" if step.verb == "each" else f"{called} {''.join(names[number : number + 1]) or number + 1}"
 
 
 def pattern(path: str) -> str:

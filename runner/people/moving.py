@@ -26,7 +26,7 @@ BOUND = ("effect", "key_life", "has_lookup", "fan_out", "own")
 """What of an action decides how a call of it that is under way goes on."""
 FIXED: Mapping[str, tuple[str, ...]] = {
     "each": ("each", "named"), "call": ("flow", "with_"), "wait_for": ("event", "match"),
-    "hand_off": ("hand_off_to", "say", "show"), "approve": ("approval",),
+    "hand_off": ("hand_off_to", "say", "show"), "approve": ("approval",), "agent": ("with_", "branches", "limits"),
 }  # fmt: skip
 """What is fixed when a step of this verb begins."""
 _WORDS = {"open": "has begun", "failed": "has failed", "refused": "was refused", "skipped": "was skipped"}
@@ -230,6 +230,8 @@ def _order(moving: Moving) -> Iterator[str]:
     for path, place in moving.now.items():
         arms.setdefault(place.arm, []).append(path)
     for arm, paths in arms.items():
+        if any(moving.now[container].step.verb == "agent" for container, _ in arm):
+            continue  # its model says in which order
         stayed = [path for path in paths if path in moving.was and moving.was[path].arm == arm]
         if any(moving.now[container].step.verb == "each" for container, _ in arm):
             began = any(pattern(path) in paths for path in moving.state.steps)

@@ -425,7 +425,8 @@ async def test_a_server_of_the_old_kind_is_told_its_limit_in_its_own_word(servic
         ("extract", {"about": "x", "fields": {"a": {"list": "record"}}}, "extract: fields: an item of a must say what its fields are, like { record: { sku: text } }"),
         ("extract", {"about": "x", "fields": {"a": {"record": {"b": "file"}}}}, "extract: fields: a.b is of type file, which an answer in words cannot be"),
         ("ask", {"about": "x"}, 'ask needs the field "prompt"'),
-        ("agent", {}, 'ai has no action "agent"; it has: ask, extract, sort'),
+        ("agent", {"goal": "x"}, "ai.agent is asked by an agent step, which gives it its tools"),
+        ("other", {}, 'ai has no action "other"; it has: agent, ask, extract, sort'),
     ],
 )  # fmt: skip
 async def test_what_cannot_be_asked_is_told(service: ReplayService, action: str, given: Any, sentence: str) -> None:

@@ -56,6 +56,7 @@ def test_every_example_is_tried_here() -> None:
         "invoice_reminder",
         "mail_desk",
         "order_intake",
+        "outside_agent",
         "parcel_scanned",
         "refund_request",
         "reminders_due",

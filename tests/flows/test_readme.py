@@ -17,17 +17,22 @@ from runner.language.fields import KINDS, field_types
 from runner.language.functions import FUNCTIONS
 from runner.language.load import STEP_VERBS, load_flow
 from runner.language.model import (
+    AgentLimitsModel,
+    AgentModel,
     ApproveModel,
     CallModel,
     ChooseBranchModel,
     ChooseModel,
     DoModel,
+    DoToolModel,
     EachModel,
     EmitModel,
     FlowModel,
     HandOffStepModel,
     ParallelModel,
     ReadModel,
+    ReadToolModel,
+    ToolApprovalModel,
     WaitForModel,
     WaitModel,
 )
@@ -98,6 +103,7 @@ def fields(model: type[BaseModel]) -> set[str]:
 MODELS = (
     FlowModel, ReadModel, DoModel, WaitModel, ChooseModel, ChooseBranchModel, ParallelModel, HandOffStepModel,
     OnFailureModel, RetryModel, ApproveModel, EachModel, CallModel, WaitForModel, EmitModel, LockModel, RecordModel,
+    AgentModel, AgentLimitsModel, ReadToolModel, DoToolModel, ToolApprovalModel,
 )  # fmt: skip
 
 

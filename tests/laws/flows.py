@@ -40,6 +40,20 @@ ACTIONS: dict[str, Action] = {
     "svc.sampled": Action(name="sampled", effect="once", output=ID, sample={"id": "sample"}),
     "svc.unbuildable": Action(name="unbuildable", effect="keyed", key_life=HOUR, output=ID),
     "svc.refuses": Action(name="refuses", effect="keyed", key_life=HOUR, output=ID),
+    "svc.agent": Action(
+        name="agent", effect="read", is_agent=True, from_ai=True, input={"goal": "text", "context": "any or empty"},
+        output={"text": "text", "calls": "list"}, sample={"text": "done", "calls": []},
+    ),
+    "svc.look": Action(
+        name="look", title="Looks", effect="read", input={"email": "text"}, output={"id": "text", "label": "text"}
+    ),
+    "svc.note": Action(
+        name="note", effect="keyed", key_life=24 * HOUR, output=ID,
+        input={"id": "text", "text": "text or empty", "stars": {"integer": {"max": 5}, "empty": True}, "to": "text or empty"},
+    ),
+    "svc.pay": Action(
+        name="pay", effect="once", cannot_undo="It is gone.", output=ID, input={"amount": "integer", "scan": "file or empty"}
+    ),
     "quarantine.add": Action(name="add", effect="keyed", key_life=10_000 * HOUR, output=ID, own=True),
 }  # fmt: skip
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,8 +23,8 @@ from tests.support.world import Seen
 
 KEY = "sk-replayed-0123456789"
 CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
-_CHAT_FIELDS = {"model", "messages", "max_completion_tokens", "max_tokens", "response_format"}
-_MESSAGES_FIELDS = {"model", "messages", "max_tokens", "system", "output_config"}
+_CHAT_FIELDS = {"model", "messages", "max_completion_tokens", "max_tokens", "response_format", "tools"}
+_MESSAGES_FIELDS = {"model", "messages", "max_tokens", "system", "output_config", "tools"}
 _SCHEMA_WORDS = {
     "type",
     "enum",
@@ -69,6 +70,27 @@ def messages(text: str, *, stop: str = "end_turn", details: Any = None, usage: t
 def said(kind: str, text: str, **more: Any) -> Say:
     """An answer in the words of either."""
     return completion(text, **more) if kind == "openai" else messages(text, **more)
+
+
+def wanting(kind: str, *calls: tuple[str, Any], text: str = "", usage: tuple[int, int] = (120, 30)) -> Say:
+    """An answer that asks for tools, (name, arguments) each; arguments that are a text go out as they stand."""
+    if kind == "openai":
+        say = completion(text or None, finish="tool_calls", usage=usage)
+        say.json["choices"][0]["message"]["tool_calls"] = [
+            {
+                "id": f"call_abc{at}",
+                "type": "function",
+                "function": {"name": name, "arguments": given if isinstance(given, str) else json.dumps(given)},
+            }
+            for at, (name, given) in enumerate(calls)
+        ]
+        return say
+    say = messages(text, stop="tool_use", usage=usage)
+    say.json["content"] += [
+        {"type": "tool_use", "id": f"toolu_{at}", "name": name, "input": given}
+        for at, (name, given) in enumerate(calls)
+    ]
+    return say
 
 
 def cut(kind: str, text: str) -> Say:
@@ -138,17 +160,48 @@ def _fault(kind: str, seen: Seen) -> Say | None:
     if kind == "openai":
         wrong += ["max_tokens and max_completion_tokens"] * ({"max_tokens", "max_completion_tokens"} <= set(body))
         shape = body.get("response_format", {}).get("json_schema", {}).get("schema")
-        roles = ["system", *["user", "assistant"] * 9]
     else:
         wrong += ["anthropic-version: header is required"] * ("anthropic-version" not in seen.headers)
         wrong += ["max_tokens: field required"] * ("max_tokens" not in body)
         shape = body.get("output_config", {}).get("format", {}).get("schema")
-        roles = ["user", "assistant"] * 9
     turns = body.get("messages", [])
-    wrong += ["roles do not alternate"] * ([turn["role"] for turn in turns] != roles[: len(turns)])
-    wrong += ["text content blocks must be non-empty"] * (not all(turn["content"].strip() for turn in turns))
+    wrong += (_chat_faults if kind == "openai" else _messages_faults)(turns)
     wrong += [] if shape is None else _schema_faults(shape)
     return failing(kind, 400, "invalid_request_error", "; ".join(wrong)) if wrong else None
+
+
+def _chat_faults(turns: list[Any]) -> list[str]:
+    """Every tool call must be answered, in turns of their own right behind it, before anything else is said."""
+    wrong = ["the first turn is not system"] * ([turn["role"] for turn in turns[:1]] != ["system"])
+    due: list[str] = []
+    said = ""
+    for turn in turns[1:]:
+        if turn["role"] == "tool":
+            wrong += ["a tool message must answer a preceding tool call"] * (turn["tool_call_id"] not in due)
+            due = [id_ for id_ in due if id_ != turn["tool_call_id"]]
+            continue
+        wrong += [f"tool calls without an answer: {due}"] * bool(due)
+        wrong += ["roles do not alternate"] * (turn["role"] == said)
+        said, due = turn["role"], [call["id"] for call in turn.get("tool_calls", ())]
+        said = "" if due else said
+        wrong += ["content must be non-empty"] * (not due and not (turn["content"] or "").strip())
+    return [*wrong, *([f"tool calls without an answer: {due}"] if due else [])]
+
+
+def _messages_faults(turns: list[Any]) -> list[str]:
+    """Turns alternate; each tool_use is answered by a tool_result in the very next one."""
+    roles = [turn["role"] for turn in turns]
+    wrong = ["roles do not alternate"] * (roles != (["user", "assistant"] * len(turns))[: len(turns)])
+    due: list[str] = []
+    for turn in turns:
+        blocks = [{"type": "text", "text": turn["content"]}] if isinstance(turn["content"], str) else turn["content"]
+        given = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+        wrong += [f"tool_use ids without tool_result: {due}, got {given}"] * (given != due)
+        wrong += ["text content blocks must be non-empty"] * any(
+            not block["text"].strip() for block in blocks if block["type"] == "text"
+        )
+        due = [block["id"] for block in blocks if block["type"] == "tool_use"]
+    return wrong
 
 
 def _schema_faults(schema: Any) -> list[str]:

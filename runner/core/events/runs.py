@@ -127,7 +127,7 @@ class StepSkipped(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepFailed(Event):
-    """`kind`: refused, not_sent, not_applied, unknown, evaluation, request, late, no, deadlock. `summary` is
+    """`kind`: refused, not_sent, not_applied, unknown, evaluation, request, late, no, deadlock, limit. `summary` is
     one sentence.
 
     `goes_on`: the flow said `if_refused: continue`, so this ends the step and not the run.
@@ -146,7 +146,9 @@ class BranchChosen(Event):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScopeStarted(Event):
     """`kind`: parallel; each (`value` is the list, `catches` says that one item's failure does not end the others);
-    item (`step` is its path, `name` how people see it); call (`name` is the flow, `value` its inputs).
+    item (`step` is its path, `name` how people see it); call (`name` is the flow, `value` its inputs); agent (`value`
+    is its goal and context); and what it does, in numbered scopes: turn (of its model), tool (`name` is what the model
+    called, `value` has the whole `input`, and in `wrong` why the tool is not called).
     """
 
     kind: str
@@ -158,9 +160,9 @@ class ScopeStarted(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScopeEnded(Event):
-    """`kind` as ScopeStarted's, and choose. `outcome` is done; ended (by a no); compensated, or stopped: an item that
-    had ended was made good later, wholly or in part. Then `effects` counts its effects by their disposition, and
-    `newest` is the start number of the newest.
+    """`kind` as ScopeStarted's but turn and tool, and choose. `outcome` is done; ended (by a no); compensated, or
+    stopped: an item that had ended was made good later, wholly or in part. Then `effects` counts its effects by their
+    disposition, and `newest` is the start number of the newest.
     """
 
     kind: str

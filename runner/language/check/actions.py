@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from runner.contract import Json, missing
 from runner.errors import Problem
-from runner.language.check.context import Context, rule
+from runner.language.check.context import Context, Use, rule
 from runner.language.fields import NUMBERS, WORDS, fits, kind_of_field, shape_of
 from runner.language.fitting import value_at
 from runner.language.nearest import did_you_mean, nearest
@@ -22,10 +22,12 @@ _PLAIN_NUMBER = re.compile(r"^-?(?!0\d)\d+(\.\d+)?$")
 def find_wrong_verbs(context: Context) -> Iterator[Problem]:
     """`read` with an action that changes something, or the other way round."""
     for use in context.uses:
-        action, is_asking = context.action(use.action), use.word in ("read", "show", "poll")
+        action, is_asking = context.action(use.action), use.word in ("read", "show", "poll", "agent")
         if action is None or is_asking == (action.effect == "read"):
             continue
-        if is_asking:
+        if use.word == "agent":
+            what, hint = f"{use.action} is no language model's agent", _AGENTS
+        elif is_asking:
             hint = "write do: instead, and say how it is made good" if use.word == "read" else "name a read action"
             called = {"read": "read", "show": "shown", "poll": "polled"}[use.word]
             what = f"{use.action} changes something, so it cannot be {called}"
@@ -33,6 +35,33 @@ def find_wrong_verbs(context: Context) -> Iterator[Problem]:
             hint = "write read: instead" if use.word == "do" else "name an action that does something"
             what = f"{use.action} changes nothing, so it is no {use.word}"
         yield context.source.problem("FL201", use.path, what, hint)
+
+
+_AGENTS = "name the agent action of a connection to a language model, such as ai.agent"
+
+
+@rule("FL201")
+def find_wrong_agents(context: Context) -> Iterator[Problem]:
+    """An agent's turns asked for by something else than an agent step, or an agent step with another action."""
+    for use in context.uses:
+        action = context.action(use.action)
+        if action is not None and action.effect == "read" and action.is_agent != (use.word == "agent"):
+            what, hint = f"{use.action} is no language model's agent", _AGENTS
+            if action.is_agent:
+                what, hint = f"{use.action} works in turns, with tools", "write agent: instead, with tools: and limits:"
+            yield context.source.problem("FL201", use.path, what, hint)
+
+
+@rule("FL208")
+def find_files_from_models(context: Context) -> Iterator[Problem]:
+    """A tool that needs a file: a model cannot give one."""
+    for placed in context.placed:
+        action = context.action(placed.step.action) if placed.step.tool_of else None
+        for name in missing(action.input, list(placed.step.with_)) if action is not None else ():
+            if kind_of_field(action.input[name] if action is not None else "") == "file":
+                what = f'{placed.step.action} needs the file "{name}", and a model cannot give one'
+                hint = f"say which: with: {{ {name}: … }}"
+                yield context.source.problem("FL208", (*placed.path, placed.step.verb), what, hint)
 
 
 @rule("FL208")
@@ -77,6 +106,8 @@ class _Filled:
     inputs: Path
     is_open: bool = False
     fan_out: str = ""
+    is_part: bool = False
+    """The rest comes from a model."""
 
 
 def _filled(context: Context) -> Iterator[_Filled]:
@@ -85,7 +116,7 @@ def _filled(context: Context) -> Iterator[_Filled]:
         if action is not None and use.word != "show":
             yield _Filled(
                 owner=use.action, word="field", fields=action.input, path=use.path, inputs=use.inputs,
-                is_open=action.open_input, fan_out=action.fan_out,
+                is_open=action.open_input, fan_out=action.fan_out, is_part=_is_tool(use),
             )  # fmt: skip
     for named in context.named:
         other = context.other(named.flow)
@@ -93,6 +124,10 @@ def _filled(context: Context) -> Iterator[_Filled]:
             yield _Filled(
                 owner=f"flow {named.flow}", word="input", fields=other.flow.inputs, path=named.path, inputs=named.inputs
             )
+
+
+def _is_tool(use: Use) -> bool:
+    return use.placed is not None and use.placed.step.tool_of != "" and use.word in ("read", "do")
 
 
 @rule("FL208", "FL006")
@@ -111,7 +146,7 @@ def find_wrong_input(context: Context) -> Iterator[Problem]:
                 yield context.source.problem("FL208", path, what, hint, on="key")
             if name in filled.fields and name != filled.fan_out:
                 yield from _wrong_value(context, path, name, value, filled.fields[name])
-        if not context.is_broken(filled.inputs):
+        if not context.is_broken(filled.inputs) and not filled.is_part:
             yield from _missing_fields(context, filled, given, filled.path if written is None else filled.inputs)
 
 

@@ -42,6 +42,9 @@ def _why_not_covered(context: Context, gate: Placed, name: str, wanted: Placed |
         known = [placed.step.id for placed in context.placed if placed.step.verb == "do"]
         return f'there is no step "{name}"', did_you_mean(name, known, "do steps")
     verb = wanted.step.verb
+    if wanted.step.tool_of and gate.step.tool_of != wanted.step.tool_of:
+        hint = "say at the tool who is asked before each of its calls: approve: …"
+        return f'"{name}" is a tool of "{wanted.step.tool_of}", and nobody knows yet what it will be given', hint
     if verb != "do":
         inside = {"call": f"put the approve step into flow {wanted.step.flow}"}
         hint = inside.get(verb, "name the do steps inside it" if wanted.step.branches else "")

@@ -14,14 +14,16 @@ from runner.language.expressions import NameUse, markers, names, source_names, t
 from runner.language.facts import ProjectFacts
 from runner.language.fields import FieldType
 from runner.language.fitting import value_at
-from runner.language.flow import Branch, Flow, Step
+from runner.language.flow import NUMBERED, Branch, Flow, Step
 from runner.language.load import steps_in
 from runner.language.source import Path, Source
 
 Reach = Literal["start", "step", "compensation", "trigger", "end"]
 """When an expression is read: before the run, in a step, in its compensation, at a trigger, when all is over."""
 
-_IN_STEP = "when with find key lock wait each match say approve".split()
+_IN_STEP = "when with find key lock wait each match say approve question".split()
+_OF_TOOL = ("find", "lock", "question")
+"""Where a tool of an agent sees what it is given."""
 _NAMES_IN_STEP = ("show", "shows", "may_leave_out")
 _IN_COMPENSATION = ("with", "say", "show")
 _IN_TRIGGER = ("fill", "id", "only_if", "entity", "order_by", "seen_by", "with")
@@ -193,7 +195,7 @@ class Context:
         """`above` holds what is so before the first of the steps."""
         earlier = above.earlier
         for step in steps:
-            path = self._paths.get((step.id, step.line)) or self._paths.get(("", step.line), ())
+            path = self._path_of(step)
             guards = (*above.guards, step.when) if step.when is not None else above.guards
             branches = above.branches
             placed = Placed(step=step, path=path, around=around, branches=branches, earlier=earlier, guards=guards)
@@ -207,7 +209,13 @@ class Context:
                     guards=(*guards, branch.when) if branch.when is not None else guards,
                 )
                 yield from self._walk(branch.steps, inside, (*around, placed))
-            earlier = earlier | {step.id} | (_ids(step.branches) if step.verb != "each" else frozenset())
+            earlier = earlier | {step.id} | (_ids(step.branches) if step.verb not in NUMBERED else frozenset())
+
+    def _path_of(self, step: Step) -> Path:
+        """Where a step is written; the approval of a tool stands inside the tool."""
+        if step.tool_of and step.approval is not None:
+            return (*self._paths.get((step.approval.covers[0], step.line), ()), "approve")
+        return self._paths.get((step.id, step.line)) or self._paths.get(("", step.line), ())
 
     @cached_property
     def by_id(self) -> dict[str, Placed]:
@@ -283,8 +291,10 @@ class Context:
 
     def _of_step(self, placed: Placed) -> Iterator[Text]:
         names = placed.names
-        for key in _IN_STEP:
-            yield from self._below((*placed.path, key), "step", placed, names)
+        tool = frozenset({"input"} if placed.step.tool_of else ())
+        for key in _IN_STEP if not tool else [key for key in _IN_STEP if key != "approve"]:
+            in_reach = names | tool if key in _OF_TOOL else names
+            yield from self._below((*placed.path, key), "step", placed, in_reach)
         for key in _NAMES_IN_STEP:
             for text in self._below((*placed.path, key), "step", placed, names):
                 is_name = key != "show" or isinstance(text.path[-1], int)
@@ -296,7 +306,7 @@ class Context:
         yield from self._below((*placed.path, "named"), "step", placed, names | {"item"})
         for key in _IN_COMPENSATION:
             path = (*placed.path, "compensate", key)
-            yield from self._below(path, "compensation", placed, names | {"output", "failure"})
+            yield from self._below(path, "compensation", placed, names | tool | {"output", "failure"})
 
     def _below(
         self, path: Path, reach: Reach, placed: Placed | None = None, names: frozenset[str] = frozenset()
@@ -311,7 +321,9 @@ class Context:
 
 def _ids(branches: tuple[Branch, ...]) -> frozenset[str]:
     steps = [step for branch in branches for step in branch.steps]
-    return frozenset(step.id for step in steps).union(*(_ids(step.branches) for step in steps if step.verb != "each"))
+    return frozenset(step.id for step in steps).union(
+        *(_ids(step.branches) for step in steps if step.verb not in NUMBERED)
+    )
 
 
 def _uses_of(placed: Placed) -> Iterator[Use]:

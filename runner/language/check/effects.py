@@ -40,6 +40,8 @@ def find_unasked(context: Context) -> Iterator[Problem]:
         if why and not step.unattended and step.id not in context.gates and not context.is_broken(placed.path):
             what = f'"{step.id}" cannot be undone, and nobody is asked before it'
             hint = f"{why} Put an approve step before it that covers it, or {REASON}"
+            if step.tool_of:
+                hint = f"{why} Say who is asked before each of its calls: approve: team:…"
             yield context.source.problem("FL203", (*placed.path, "do"), what, hint, level="live")
         words, path = step.compensate, (*placed.path, "compensate")
         named = context.action(words.action) if words is not None and words.word != "cancel" else None
@@ -83,7 +85,7 @@ def _lasting(context: Context, flow: str) -> str:
 def _may_fail_after(context: Context, placed: Placed) -> tuple[str, str]:
     """(what stands behind the step and can fail, what to do about it): a later step, or the next item."""
     lists = [outer.step for outer in placed.around if outer.step.verb == "each"]
-    own = {placed.step.id, *(each.id for each in lists)}
+    own = {placed.step.id, placed.step.tool_of, *(each.id for each in lists)} - {""}
     for one in context.placed:
         if own & one.earlier and one.step.verb in _CAN_FAIL and not exclude(placed.guards, one.guards):
             return f'"{one.step.id}"', "move it to the end"

@@ -71,6 +71,7 @@ def _mails(context: Context) -> Iterator[tuple[Use, Mapping[str, Json]]]:
     for use in context.uses:
         action, given = context.action(use.action), value_at(context.source.data, use.inputs)
         is_mail = action is not None and action.renders_template and "subject" in action.input
+        is_mail = is_mail and not (use.placed is not None and use.placed.step.tool_of and use.word == "do")
         if is_mail and isinstance(given, dict | None) and not context.is_broken(use.inputs):
             yield use, given or {}
 

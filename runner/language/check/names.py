@@ -9,7 +9,7 @@ from dataclasses import replace
 from runner.errors import Problem
 from runner.language.check.context import Context, Placed, Text, rule
 from runner.language.check.guards import gives, guards_of, is_given, runs_too, speaks_of
-from runner.language.check.shapes import Shape, below, items_of, lists_around, output_of
+from runner.language.check.shapes import Shape, below, input_of, items_of, lists_around, output_of
 from runner.language.expressions import NameUse, faults
 from runner.language.fields import fields_below, shape_of
 from runner.language.nearest import did_you_mean
@@ -69,6 +69,10 @@ def _strangers(context: Context, text: Text, use: NameUse) -> Iterator[Problem]:
     if root == "output" and root in text.names and text.placed is not None:
         step = text.placed.step
         yield from _wrong_part(context, text, use, 1, output_of(context, step), f'the output of "{step.id}"')
+    elif root == "input" and root in text.names and text.placed is not None:
+        yield from _wrong_part(
+            context, text, use, 1, input_of(context, text.placed.step), f'the input of "{text.placed.step.id}"'
+        )
     elif root in _ELSEWHERE and root not in text.names:
         where, _, hint = _ELSEWHERE[root].partition("; ")
         yield _at_part(context, text, use, 0, "FL101", f'"{root}" {where}', hint)
@@ -183,6 +187,9 @@ def _why_elsewhere(text: Text, wanted: Placed) -> tuple[str, str]:
         if outer.step.verb == "each" and each not in mine:
             what = f'step "{wanted.step.id}" runs once per item of "{each}" and is in reach only there'
             return what, f"afterwards there are steps.{each}.done and .set_aside"
+        if outer.step.verb == "agent" and wanted is not text.placed:
+            what = f'"{wanted.step.id}" is a tool of "{each}", and what it answers goes to its model alone'
+            return what, f"afterwards there are steps.{each}.text and .did"
     return "", ""
 
 

@@ -20,6 +20,15 @@ _ANSWERS = "yes no skipped".split()
 _KEEP_ITEMS = ("where", "sort", "unique", "default")
 _OUTPUTS: Mapping[str, Mapping[str, Shape]] = {
     "approve": {"by": None, "at": _MOMENT, "comment": _TEXT},
+    "agent": {
+        "text": _TEXT,
+        "model": _TEXT,
+        "tokens": _NUMBER,
+        "cost": FieldType(kind="number", optional=True),
+        "did": FieldType(
+            kind="list", items=FieldType(kind="record", fields=dict.fromkeys(("tool", "outcome", "id"), _TEXT))
+        ),
+    },
     **{verb: {} for verb in ("wait", "choose", "parallel", "emit")},
 }
 
@@ -47,6 +56,15 @@ def output_of(context: Context, step: Step) -> Mapping[str, Shape] | None:
     if step.id in context.gates:
         found.setdefault("sent", FieldType(kind="record", fields=_sent(action, step)))
     return {**found, "found": FieldType(kind="yes_no")} if step.verb == "read" else found
+
+
+def input_of(context: Context, step: Step) -> Mapping[str, Shape] | None:
+    """The fields of `input`: what a tool of an agent is given."""
+    name = step.approval.covers[0] if step.approval is not None else step.id  # its approval sees it too
+    action = context.action(context.by_id[name].step.action) if name in context.by_id else None
+    if action is None or action.open_input:
+        return None
+    return {name: shape_of(written) for name, written in action.input.items()}
 
 
 def _sent(action: Action, step: Step) -> dict[str, FieldType]:
@@ -135,6 +153,8 @@ def shape_at(context: Context, text: Text, path: tuple[Key, ...]) -> Shape:
         return _outcome(context, str(path[1]))
     elif root == "output" and text.placed is not None and text.reach == "compensation":
         known = output_of(context, text.placed.step)
+    elif root == "input" and text.placed is not None and root in text.names:
+        known = input_of(context, text.placed.step)
     elif root == "item":
         shape = items_of(context, lists[-1]) if (lists := lists_around(text)) else None
         known = below(shape)

@@ -90,7 +90,9 @@ def _people(context: Context) -> Iterator[tuple[Path, str]]:
         yield (*path, "owner"), step.owner
         yield (*path, "hand_off"), step.hand_off_to
         if step.approval is not None:
-            yield from _approvers((*path, "by"), step.approval.by)
+            yield from _approvers(
+                path if step.tool_of and path in context.source.scalars else (*path, "by"), step.approval.by
+            )
             yield (*path, "escalate_to"), step.approval.escalate_to
         if step.compensate is not None:
             yield from _approvers((*path, "compensate", "approve_by"), step.compensate.approve_by)
