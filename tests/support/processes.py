@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -149,3 +152,14 @@ def ask(port: int, method: str, path: str, body: Any = None) -> Any:
         return json.loads(said) if said else None
     finally:
         connection.close()
+
+
+def until_it_listens(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
+    """Waits, 40 s at most. Raises RuntimeError with the end of its log."""
+    for _ in range(400):
+        if server.poll() is not None:
+            break
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.1)
+    raise RuntimeError(f"{server.args!r} does not start: {log.read_text(errors='replace')[-2000:]}")

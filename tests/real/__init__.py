@@ -1,0 +1,1 @@
+"""The product against real servers that the tests start themselves, judged by clients that are not ours."""
