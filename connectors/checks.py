@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
+from connectors import companions
 from connectors.auth import faults as auth_faults
 from connectors.auth import is_header_name, named_values
 from connectors.letter import MAIL_FIELDS
@@ -18,13 +18,13 @@ from connectors.model import METHODS, ActionModel, ConnectorModel, RequestModel,
 from connectors.paging import PAGING, ways
 from connectors.rendering import lone_name
 from connectors.service import HTTP_SETTINGS, is_secret
+from connectors.subject import RULES, Subject, rule
 from runner.contract import Json, missing, optional
 from runner.errors import Problem
 from runner.language.expressions import faults, markers, names
-from runner.language.fitting import value_at
 from runner.language.markers import pieces
 from runner.language.nearest import did_you_mean
-from runner.language.source import Path, Source, problem_at
+from runner.language.source import Path, Source
 from runner.language.types import field_type
 
 RESPONSE = ("status", "headers", "json", "text")
@@ -40,49 +40,8 @@ _FIELD = re.compile(r'"(\w+)":')
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Subject:
-    """One action of a file that is being checked."""
-
-    source: Source
-    connector: ConnectorModel
-    name: str
-    action: ActionModel
-
-    @property
-    def path(self) -> Path:
-        return ("actions", self.name)
-
-    def on_key(self, code: str, path: Path, what: str, hint: str = "") -> Problem:
-        """A problem of a key below this action."""
-        return self.source.problem(code, (*self.path, *path), what, hint, on="key")
-
-    def on_value(self, code: str, path: Path, what: str, hint: str = "") -> Problem:
-        """A problem of what stands behind a key."""
-        return self.source.problem(code, (*self.path, *path), what, hint)
-
-    def on_part(self, code: str, path: Path, offset: int, length: int, what: str, hint: str = "") -> Problem:
-        """A problem of a part of a text."""
-        place = self.source.inside((*self.path, *path), offset, length)
-        return problem_at(self.source.file, place, code, what, hint)
-
-    def strangers(
-        self, code: str, path: Path, names: Iterable[str], known: Iterable[str], what: str
-    ) -> Iterator[Problem]:
-        """A problem for each name that is not known; `what` has a place for the name."""
-        for name in names:
-            if name not in known:
-                yield self.on_key(code, (*path, name), what.format(name), did_you_mean(name, known))
-
-
-Rule = Callable[[Subject], Iterator[Problem]]
-RULES: list[Rule] = []
-
-
-def rule(check: Rule) -> Rule:
-    """Registers a rule."""
-    RULES.append(check)
-    return check
+ROOMS = (companions,)
+"""Further rules, which register themselves."""
 
 
 def check_connector(source: Source, model: ConnectorModel, broken: frozenset[str]) -> Iterator[Problem]:
@@ -169,7 +128,7 @@ def _says_its_effect(at: Subject) -> Iterator[Problem]:
     if not action.reads and not action.writes:
         hint = "reads: true, or writes: keyed | lookup | once"
         yield at.on_key("FL005", (), f"{at.name} does not say what it does", hint)
-    for word in ("key", "lookup", "find", "undo", "cannot_undo") if action.reads else ():
+    for word in ("key", "lookup", "find", "undo", "cannot_undo", "draft") if action.reads else ():
         if getattr(action, word) is not None:
             yield at.on_key("FL006", (word,), f'a reading action has no "{word}"')
 
@@ -219,28 +178,6 @@ def _lookup_is_whole(at: Subject) -> Iterator[Problem]:
         if action.external_id is not None and block.external_id is None:
             what = f"{word} does not yield the outside id, which {at.name} does"
             yield at.on_key("FL005", (word,), what, f"add external_id: under {word}")
-
-
-@rule
-def _undo_is_there(at: Subject) -> Iterator[Problem]:
-    undo = at.action.undo
-    if undo is None:
-        return
-    if at.action.cannot_undo is not None:
-        yield at.on_key("FL006", ("cannot_undo",), f"{at.name} has an undo, and says that it has none")
-    other = at.connector.actions.get(undo.action)
-    if other is None:
-        written = value_at(at.source.data, ("actions",))
-        if not isinstance(written, dict) or undo.action not in written:
-            hint = did_you_mean(undo.action, at.connector.actions)
-            yield at.on_value("FL208", ("undo", "action"), f'there is no action "{undo.action}"', hint)
-        return
-    if other.reads:
-        yield at.on_value("FL201", ("undo", "action"), f'"{undo.action}" only reads, so it takes nothing back')
-    fields, given = other.input or {}, undo.with_ or {}
-    yield from at.strangers("FL208", ("undo", "with"), given, fields, f'"{undo.action}" has no field "{{}}"')
-    for name in missing(fields, list(given)):
-        yield at.on_key("FL208", ("undo",), f'"{undo.action}" needs the field "{name}"')
 
 
 @rule
@@ -439,6 +376,8 @@ def _reach(at: Subject, path: Path) -> dict[str, tuple[str, ...] | None]:
         fields = tuple(at.action.find.by) if at.action.find is not None else ()
     if path[0] == "undo":
         return {"input": fields, "output": tuple(at.action.output or {})}
+    if path[0] == "draft":
+        return {"input": fields}
     if path == ("pages", "seen_by"):
         return {"item": None}
     if path[0] == "rows" and path[1] != "of":

@@ -31,7 +31,7 @@ from connectors.service import (
     secret_only,
     token_source,
 )
-from runner.contract import Action, Connector, ConnectorKind, Json, Outcome, Purpose, Request, Retry, Tools, Undo
+from runner.contract import Action, Connector, ConnectorKind, Draft, Json, Outcome, Purpose, Request, Retry, Tools, Undo
 from runner.errors import Problem, RequestError, SettingsError
 from runner.language.clauses import duration, given
 from runner.language.expressions import names
@@ -134,7 +134,7 @@ def _answer_texts(model: ActionModel) -> Iterator[Json]:
 
 def declared(name: str, model: ActionModel, personal: tuple[str, ...] = ()) -> Action:
     """What the engine is told about an action of a file. `personal` are names of fields."""
-    key, lookup, find, undo = model.key, model.lookup, model.find, model.undo
+    key, lookup, find, undo, draft = model.key, model.lookup, model.find, model.undo, model.draft
     return Action(
         name=name,
         title=model.title or "",
@@ -151,6 +151,7 @@ def declared(name: str, model: ActionModel, personal: tuple[str, ...] = ()) -> A
         find_by=tuple(find.by) if find is not None else (),
         undo=Undo(action=undo.action, with_=undo.with_ or {}) if undo is not None else None,
         cannot_undo=model.cannot_undo or "",
+        draft=Draft(action=draft.action, with_=draft.with_ or {}) if draft is not None else None,
         sample=model.sample,
         retry=_retry(model),
         timeout=_ms(model.timeout, 30_000),

@@ -146,6 +146,20 @@ class UndoModel(Model):
     with_: Maybe[Values] = optional("Its input. In reach: input output.", {"charge": "${{ output.id }}"}, alias="with")
 
 
+class DraftModel(Model):
+    """What a draft run does instead: an action that leaves a draft at the service. A draft sends nothing."""
+
+    spoken: ClassVar[str] = "draft"
+    model_config = ConfigDict(title="Draft")
+
+    action: Name = required("The action of this connector that leaves it; it has an undo.", "create_draft")
+    with_: Maybe[Values] = optional(
+        "Its input, where that is not in the fields of the same names. In reach: input.",
+        {"status": "draft"},
+        alias="with",
+    )
+
+
 class PagesModel(Model):
     """A list that comes in pages. One way leads from page to page: cursor, page, offset or link. The output says
     `incomplete: true` where a limit cut the list."""
@@ -222,6 +236,7 @@ class ActionModel(Model):
     cannot_undo: Maybe[Sentence] = optional(
         "Why nothing takes it back.", "A payment is taken back by finance, by hand."
     )
+    draft: Maybe[DraftModel] = optional("What leaves a draft of it, for draft runs.")
     sample: Maybe[Values] = optional("What a draft run is answered with.", {"id": "c_1"})
     timeout: Maybe[PlainDuration] = optional("How long one try may take.", "30 s")
     retry: Maybe[RetryModel] = optional("How often and how fast it is tried.")

@@ -77,6 +77,16 @@ class Undo:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Draft:
+    """What a draft run does in an action's place: another action of the same connector, which leaves a draft that sends
+    nothing and has an `undo`. It gets the input fields of the same name, and what `with_` says, in expressions over
+    `input`."""
+
+    action: str
+    with_: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Action:
     """What one action does to the world. Pure data; part of the bundle a run pins.
 
@@ -97,6 +107,7 @@ class Action:
     find_by: tuple[str, ...] = ()
     undo: Undo | None = None
     cannot_undo: str = ""
+    draft: Draft | None = None
     sample: Mapping[str, Json] | None = None
     retry: Retry | None = None
     timeout: int = 30_000

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from threading import Lock
 
-from runner.contract import Action, Json, Retry, Undo, canonical
+from runner.contract import Action, Draft, Json, Retry, Undo, canonical
 from runner.contract import digest as digest_of
 from runner.errors import InvalidFlow, StoreCorrupt
 from runner.language.calendar import Calendar
@@ -285,8 +285,8 @@ def _used_actions(flows: tuple[Flow, ...], facts: ProjectFacts) -> dict[str, dic
         if action is None or action_name in used.get(connection, {}):
             continue
         used.setdefault(connection, {})[action_name] = action
-        if action.undo is not None:
-            waiting.append(f"{connection}.{action.undo.action}")
+        others = (other for other in (action.undo, action.draft) if other is not None)
+        waiting.extend(f"{connection}.{other.action}" for other in others)
     return used
 
 
@@ -316,7 +316,7 @@ def action_to_json(action: Action) -> dict[str, Json]:
 
 
 def _plain(value: Json) -> Json:
-    if isinstance(value, Undo):
+    if isinstance(value, Undo | Draft):
         return {"action": value.action, "with": _plain(value.with_)}
     if isinstance(value, Retry):
         return {one.name: _plain(getattr(value, one.name)) for one in fields(Retry)}
@@ -333,8 +333,9 @@ def action_from_json(written: Mapping[str, Json]) -> Action:
     """The action out of its JSON; keys that this version does not know are passed over."""
     known = {one.name for one in fields(Action)}
     given = {key: value for key, value in written.items() if key in known}
-    if given.get("undo") is not None:
-        given["undo"] = Undo(action=given["undo"]["action"], with_=given["undo"]["with"])
+    for name, kind in (("undo", Undo), ("draft", Draft)):
+        if given.get(name) is not None:
+            given[name] = kind(action=given[name]["action"], with_=given[name]["with"])
     if given.get("retry") is not None:
         given["retry"] = Retry(**{**given["retry"], "never_on": frozenset(given["retry"]["never_on"])})
     if "find_by" in given:
