@@ -49,6 +49,13 @@ class CallPlan:
     """Its input goes into the log beside its request; that of an agent's turn is made of what stands there already."""
     gates: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """The approvals that cover it, with the hash of each part as it was approved."""
+    whole: Mapping[str, Json] | None = None
+    """Of a draft: what would have been sent in its place."""
+
+    @property
+    def sent(self) -> Mapping[str, Json]:
+        """The step's whole input: in a draft too, what the step sends when it is live."""
+        return self.input if self.whole is None else self.whole
 
     @property
     def parts(self) -> int:
@@ -109,7 +116,7 @@ def progress(state: State, plan: CallPlan, now: int) -> Progress:
                 command = _numbered(command, call, starts)
                 starts = max(starts, command.start_no + 1)
             if not sends and command.purpose == plan.purpose and plan.keeps_input and not _knows_input(state, plan):
-                command = replace(command, whole_input=plan.input)
+                command = replace(command, whole_input=plan.sent)
             sends.append(command)
     return Progress(commands=tuple(records[:1] or sends), ended=ended, is_moving=is_moving)
 
@@ -167,9 +174,8 @@ def first_send(
     """The first attempt of a generation; of the first one at that place, if none is given."""
     if generation is None:
         generation = generation_at(state, plan.path)
-    key = make_key(
-        flow=state.flow, run=state.run, step=plan.path, part=part, purpose=plan.purpose, generation=generation
-    )
+    purpose = "draft" if state.mode == "draft" and plan.purpose == "do" else plan.purpose
+    key = make_key(flow=state.flow, run=state.run, step=plan.path, part=part, purpose=purpose, generation=generation)
     if plan.author_key:
         key = name_key(plan.author_key, part=part if plan.parts > 1 else None, generation=generation)
     return Send(

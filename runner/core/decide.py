@@ -14,7 +14,7 @@ from runner.core.agents import belongs_to_agent
 from runner.core.calls import did_it_happen, fire_due, next_handoff
 from runner.core.closing import all_have_ended, close, end_begun, is_settling, partly_known, settle_open
 from runner.core.commands import Ask, Command, Recall, Record, Send
-from runner.core.ending import finish
+from runner.core.ending import finish, standing
 from runner.core.fold import fold
 from runner.core.gates import ends_here, tick
 from runner.core.names import names_in_reach
@@ -42,7 +42,7 @@ def decide(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
     if state.has_ended or not state.run or state.is_paused:
         return ()
     questions = state.open_handoffs
-    if state.record and not state.holds_record and questions:
+    if state.record and state.mode != "draft" and not state.holds_record and questions:
         return (Record(event=e.RecordHeld(at=now, record=state.record, handoff=questions[-1].id)),)
     if state.holds_record and not questions:
         return (Record(event=e.RecordReleased(at=now, record=state.record)),)
@@ -207,7 +207,9 @@ def _succeed(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
         if state.open_handoffs:
             return ()
         outputs = {}
-    status = "drafted" if state.mode == "draft" else "closed" if state.accepted else "succeeded"
+    if state.mode == "draft":
+        return (Record(event=e.RunFinished(at=now, status="drafted", outputs=outputs, stands=standing(state))),)
+    status = "closed" if state.accepted else "succeeded"
     return (Record(event=e.RunFinished(at=now, status=status, outputs=outputs)),)
 
 

@@ -35,14 +35,15 @@ def finish(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
         Record(
             event=e.RunFinished(
                 at=now, status=status, summary=failure.summary if failure else "",
-                stands=() if state.is_taken_over else _standing(state), **then,
+                stands=() if state.is_taken_over else standing(state), **then,
             )
         ),
     )  # fmt: skip
 
 
-def _standing(state: State) -> tuple[str, ...]:
-    """What stands, in start order; for the ended items of a list the list, whether or not they were read back."""
+def standing(state: State) -> tuple[str, ...]:
+    """What stands, in start order: of a draft run the drafts that it leaves. For the ended items of a list the list,
+    whether or not they were read back."""
     back = [path for path, scope in state.scopes.items() if scope.is_recalled]
     standing = [
         path

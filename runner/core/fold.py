@@ -197,7 +197,7 @@ def _step_failed(state: State, event: e.StepFailed) -> State:
 
 
 def _draft_recorded(state: State, event: e.DraftRecorded) -> State:
-    return set_step(state, event.step, status="done", outcome="done", output=event.output)
+    return set_step(state, event.step, status="done", outcome="done", input=event.input, output=event.output)
 
 
 def _branch_chosen(state: State, event: e.BranchChosen) -> State:

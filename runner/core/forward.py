@@ -9,13 +9,13 @@ from runner.core import events as e
 from runner.core.agents import call_input
 from runner.core.calls import SEVERAL_CHOICES, CallPlan, first_send, is_out, next_handoff, progress
 from runner.core.commands import Command, Record
+from runner.core.drafts import as_draft, drafting, write_down
 from runner.core.gates import Consent, consent, is_begun
 from runner.core.place import Place
 from runner.core.retry import READS, policy
 from runner.core.state import StepState, replace
 from runner.errors import EvaluationError
 from runner.language.flow import Step
-from runner.language.samples import sample_output
 
 
 def failed(place: Place, kind: str, summary: str, *, goes_on: bool = False) -> Command:
@@ -30,9 +30,6 @@ def call_service(place: Place) -> tuple[Command, ...]:
         return place.skip()
     if is_out(state, place.path, "do" if step.verb == "do" else "read"):
         return ()
-    action = place.bundle.actions[step.action]
-    if step.verb == "do" and state.mode == "draft":
-        return (_draft(place, action),)
     allowed = consent(place) if step.covered_by and not is_begun(state, place.path, "do") else None
     if allowed is not None and allowed.commands is not None:
         return allowed.commands
@@ -41,7 +38,12 @@ def call_service(place: Place) -> tuple[Command, ...]:
         looking = _find_first(place, plan)
         if looking is not None:
             return looking
+    is_draft = step.verb == "do" and state.mode == "draft"
+    if is_draft and drafting(place) is None:
+        return (write_down(place, plan.input),)
     done = progress(state, plan, place.now)
+    if is_draft and not (done.is_moving or done.ended):
+        return (write_down(place, plan.sent),)
     if done.is_moving or not done.ended:
         return done.commands
     worst = next((move for move in done.ended.values() if move.kind != "refused"), next(iter(done.ended.values())))
@@ -66,7 +68,7 @@ def plan_of(place: Place, *, is_closed: bool = False, allowed: Consent | None = 
     else:
         whole = call_input(place, action, names)
     records, lock = _records(place, names) if purpose == "do" else ((), ())
-    return CallPlan(
+    plan = CallPlan(
         path=place.path, purpose=purpose, action_name=step.action, action=action, input=whole,
         retry=policy(action, step.retry, purpose), limit=step.timeout or action.timeout,
         owner=place.owner, asks_by=_asks_by(action, step),
@@ -74,6 +76,7 @@ def plan_of(place: Place, *, is_closed: bool = False, allowed: Consent | None = 
         records=records, lock=lock, is_closed=is_closed, gates=allowed.gates if allowed is not None else (),
         keeps_input=not action.is_agent,
     )  # fmt: skip
+    return as_draft(place, plan) if purpose == "do" and state.mode == "draft" else plan
 
 
 def _records(place: Place, names: Mapping[str, Json]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -125,14 +128,6 @@ def _find_input(place: Place, known: StepState | None, names: Mapping[str, Json]
     if empty:
         raise EvaluationError(f"find of step {place.step.id}: {empty[0]} is empty")
     return found
-
-
-def _draft(place: Place, action: Action) -> Command:
-    whole = call_input(place, action, place.names())
-    output = sample_output(action, whole)
-    return Record(
-        event=e.DraftRecorded(at=place.now, step=place.path, action=place.step.action, input=whole, output=output)
-    )
 
 
 def _find_first(place: Place, plan: CallPlan) -> tuple[Command, ...] | None:

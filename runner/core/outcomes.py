@@ -66,7 +66,8 @@ def _after_applied(state: State, event: e.CallEvent, call: Call) -> State:
     if event.purpose == "do":
         effect = Effect(path=event.step, part=event.part, action=call.action, external_id=call.external_id)
         state = replace(state, effects=put(state.effects, call.start_no, effect))
-    if event.purpose in FORWARD and _every_part(state, event.step, event.purpose, call.parts):
+    is_draft = event.purpose == "do" and state.mode == "draft"  # the step ends with DraftRecorded
+    if event.purpose in FORWARD and not is_draft and _every_part(state, event.step, event.purpose, call.parts):
         output = part_outputs(state, event.step, event.purpose)
         return set_step(state, event.step, status="done", outcome="done", output=output)
     if event.purpose == "undo" and _every_part(state, event.step, "undo", call.parts):

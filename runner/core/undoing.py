@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace as replace_plan
 
 from runner.clock import iso
-from runner.contract import Action, Json
+from runner.contract import Json
 from runner.core import events as e
 from runner.core.calls import CallPlan, next_handoff, progress
 from runner.core.changes import part_outputs
 from runner.core.commands import Command, Record
 from runner.core.consents import UNDO
+from runner.core.drafts import draft_input, drafting
 from runner.core.gates import ask_undo, is_begun, lapse, why_not
 from runner.core.names import names_in_reach
 from runner.core.paths import failure_at
@@ -19,8 +20,7 @@ from runner.core.place import Place, action_input
 from runner.core.retry import policy
 from runner.core.state import State, StepState
 from runner.errors import EvaluationError
-from runner.language.bundle import Bundle
-from runner.language.flow import Compensation, Step
+from runner.language.flow import Compensation
 
 COMPENSATION_CHOICES = ("done", "stands", "take_over")
 FAILED_CHOICES = ("retry", "done", "stands", "take_over")
@@ -34,9 +34,19 @@ def undo_step(place: Place) -> tuple[Command, ...]:
         return (hand_over(place, "request", str(error), FAILED_CHOICES),)
 
 
+def _words(place: Place) -> Compensation:
+    """All that a draft run leaves are drafts, and how one is removed its connector says."""
+    if place.state.mode == "draft":
+        return Compensation(word="cancel")
+    return place.step.compensate or Compensation(word="hand_off", say="This step says nothing of how it is made good.")
+
+
 def _undo_names(place: Place) -> dict[str, Json]:
     state, path = place.state, place.path
     known = place.known or StepState()
+    if state.mode == "draft":
+        names = names_in_reach(state, place.scope, output=part_outputs(state, path, "do"))
+        return {**names, "input": draft_input(place, known.input)}
     output = known.output or part_outputs(state, path, "do")
     names = names_in_reach(state, place.scope, output=output, failure=failure_at(state, path))
     words = place.step.compensate
@@ -57,7 +67,7 @@ def hand_over(
 
 def undo(place: Place, *, is_closed: bool = False) -> tuple[Command, ...]:
     state, now, path = place.state, place.now, place.path
-    words = place.step.compensate or Compensation(word="hand_off", say="This step says nothing of how it is made good.")
+    words = _words(place)
     if words.word == "none":
         return (Record(event=e.CompensationSkipped(at=now, step=path, reason=words.reason)),)
     if words.word == "hand_off":
@@ -114,7 +124,7 @@ def _handed_by_flow(place: Place, words: Compensation) -> Command:
 
 def _undo_plan(place: Place, words: Compensation, *, is_closed: bool) -> CallPlan:
     names = _undo_names(place)
-    name, written = _undo_action(place.bundle, place.step, words, names)
+    name, written = _undo_action(place, words, names)
     action = place.bundle.actions[name]
     known = place.state.undo.get(place.path)
     whole = known.input if known is not None and known.input else action_input(place, action, written, names)
@@ -126,16 +136,15 @@ def _undo_plan(place: Place, words: Compensation, *, is_closed: bool) -> CallPla
     )  # fmt: skip
 
 
-def _undo_action(
-    bundle: Bundle, step: Step, words: Compensation, names: dict[str, Json]
-) -> tuple[str, Mapping[str, Json]]:
+def _undo_action(place: Place, words: Compensation, names: dict[str, Json]) -> tuple[str, Mapping[str, Json]]:
     if words.action:
         return words.action, words.with_
     if words.word == "quarantine":
         return "quarantine.add", _set_aside(names, words)
-    undo: Action = bundle.actions[step.action]
-    assert undo.undo is not None
-    return f"{step.action.partition('.')[0]}.{undo.undo.action}", undo.undo.with_
+    done = drafting(place) if place.state.mode == "draft" else None
+    name, action = done or (place.step.action, place.bundle.actions[place.step.action])
+    assert action.undo is not None
+    return f"{name.partition('.')[0]}.{action.undo.action}", action.undo.with_
 
 
 def _set_aside(names: Mapping[str, Json], words: Compensation) -> Mapping[str, Json]:

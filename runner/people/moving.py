@@ -93,6 +93,8 @@ def what_is_kept(old: Bundle, new: Bundle, state: State) -> Iterator[str]:
 def _mode(moving: Moving) -> Iterator[str]:
     if moving.state.mode == "live" and moving.new.flow.mode == "draft":
         yield "The new version is a draft, and this run is live."
+    if moving.state.mode == "draft" and any(name[1] == "do" for name in moving.state.calls):
+        yield "It has left drafts, and only the version that it began with knows how they are removed."
 
 
 def _inputs(moving: Moving) -> Iterator[str]:

@@ -274,7 +274,7 @@ def _answer(bundle: Bundle, state: State, order: Order, handoff: HandOff, now: i
     if order.action in NEEDS_WORDS and not (order.reason or order.reference):
         raise NotPossible(f"{order.action} needs a reason (--reason) or a reference (--reference)")
     if order.action == "happened" and handoff.purpose in ("do", "find"):
-        used = fields_needed(bundle, handoff.step, is_closed=is_closed_at(state, handoff.step))
+        used = fields_needed(bundle, state, handoff.step)
         missing = [name for name in used if name not in order.output]
         if missing:
             words = " ".join(f"{name}=…" for name in missing)
@@ -308,12 +308,18 @@ def _tell_of_item(state: State, order: Order) -> None:
     raise NotPossible(f"there is nothing to {order.action} of {item}: {why}; set aside are {aside or 'none'}")
 
 
-def fields_needed(bundle: Bundle, path: str, *, is_closed: bool = False) -> tuple[str, ...]:
+def fields_needed(bundle: Bundle, state: State, path: str) -> tuple[str, ...]:
     """The output fields of a step that are used after it: its own compensation's `output.x`, others' `steps.id.x`.
 
-    Whoever says "it did happen" must give them. Once forward `is_closed` only compensations still use anything.
+    Whoever says "it did happen" must give them. Once forward is closed only compensations still use anything; what a
+    draft answers only its removal uses.
     """
+    is_closed = is_closed_at(state, path)
     flow, step = bundle.flow_at(scope_of(path)), bundle.step(path)
+    draft = bundle.actions[step.action].draft if state.mode == "draft" and step.action else None
+    if draft is not None:
+        undo = bundle.actions[f"{step.action.partition('.')[0]}.{draft.action}"].undo
+        return tuple(name for name in dict.fromkeys(needed(undo, "output")) if name != "each")
     compensations = [other.compensate for other in flow.every_step()]
     texts = compensations if is_closed else [flow.steps, flow.outputs]
     found = (*needed(step.compensate, "output"), *needed(texts, "steps", step.id))

@@ -106,7 +106,7 @@ def to_give(story: Story, handoff: HandOff) -> list[str]:
     """The fields that whoever says "it did happen" must give: those used later, but for those we made ourselves."""
     if handoff.purpose not in ("do", "find"):
         return []
-    needed = list(fields_needed(story.bundle, handoff.step, is_closed=is_closed_at(story.state, handoff.step)))
+    needed = list(fields_needed(story.bundle, story.state, handoff.step))
     call = call_of(story, handoff)[1]
     action = story.bundle.actions.get(call.action) if call is not None else None
     if handoff.kind == "several" and not needed and action is not None and "id" in action.output:

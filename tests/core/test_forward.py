@@ -276,7 +276,7 @@ def test_a_key_of_the_authors_is_a_text_or_a_whole_number(key: str) -> None:
 def test_a_draft_sends_nothing() -> None:
     result = run(corpus()["drafts"], {}, [asked("go_on", "h")])
     assert status(result) == "drafted"
-    assert {event.purpose for event in facts(result, e.CallIntended)} == {"read"}
+    assert {event.purpose for event in facts(result, e.CallIntended)} == {"read", "find"}
     assert [event.output for event in facts(result, e.DraftRecorded)][-1] == {"id": "sample"}
 
 

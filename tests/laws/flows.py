@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from runner.contract import Action, Json, Retry, Undo
+from runner.contract import Action, Draft, Json, Retry, Undo
 from runner.language.bundle import Bundle, patterns
 from runner.language.flow import Flow
 from runner.language.load import load_flow
@@ -54,6 +54,29 @@ ACTIONS: dict[str, Action] = {
     "svc.pay": Action(
         name="pay", effect="once", cannot_undo="It is gone.", output=ID, input={"amount": "integer", "scan": "file or empty"}
     ),
+    "svc.noted": Action(name="noted", effect="once", output=ID, draft=Draft(action="scribble", with_={"kind": "draft"})),
+    "svc.posted": Action(
+        name="posted", effect="keyed", key_life=HOUR, find_by=("email",), output=ID, sample={"id": "sample"},
+        draft=Draft(action="leave", with_={"name": "DRAFT ${{ input.name }}"}),
+    ),
+    "svc.mailed": Action(
+        name="mailed", effect="once", output={"to": "text", "rows": "list"}, input={"to": "any"}, fan_out="to",
+        draft=Draft(action="write"),
+    ),
+    "svc.never_noted": Action(name="never_noted", effect="once", output=ID, draft=Draft(action="refuses")),
+    "svc.scribble": Action(
+        name="scribble", effect="lookup", has_lookup=True, lookup_delay=1_000, input={"name": "text", "kind": "text"},
+        output=ID, undo=Undo(action="wipe", with_={"id": "${{ output.id }}", "kind": "${{ input.kind }}"}),
+    ),
+    "svc.leave": Action(
+        name="leave", effect="once", output=ID, input={"email": "text", "name": "text"},
+        undo=Undo(action="wipe", with_={"id": "${{ output.id }}"}),
+    ),
+    "svc.write": Action(
+        name="write", effect="keyed", key_life=HOUR, input={"to": "any"}, output={"rows": "list", **ID}, fan_out="to",
+        undo=Undo(action="wipe", with_={"id": "${{ output.each | pick('id') }}"}),
+    ),
+    "svc.wipe": Action(name="wipe", effect="keyed", key_life=24 * HOUR, output=ID, fan_out="id"),
     "quarantine.add": Action(name="add", effect="keyed", key_life=10_000 * HOUR, output=ID, own=True),
 }  # fmt: skip
 
@@ -73,7 +96,7 @@ NEVER_SUCCEEDS = (
     "undo_classes", "undo_once", "picky_undo", "halts", "chooses_missing", "branches_undone", "branches_at_once",
     "branches_halt", "rows_undone", "rows_many", "called_list", "rows_refused", "rows_aside_undone", "rows_halt", "rows_nested_undone", "rows_parallel",
     "rows_beside", "rows_branches", "rows_call_undone", "rows_find", "rows_letters", "rows_bad", "called_rows",
-    "called_undone", "called_bad", "event_continue", "event_empty", "then_bad",
+    "called_undone", "called_bad", "event_continue", "event_empty", "then_bad", "drafts_undone",
 )  # fmt: skip
 
 

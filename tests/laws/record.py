@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from runner.contract import Action, Json, Retry, Undo
+from runner.contract import Action, Draft, Json, Retry, Undo
 from runner.core import events as e
 from runner.core.fold import fold_all
 from runner.core.state import State
@@ -80,6 +80,8 @@ def _action(written: Mapping[str, Any]) -> Action:
     made = dict(written)
     if made["undo"] is not None:
         made["undo"] = Undo(**made["undo"])
+    if made.get("draft") is not None:
+        made["draft"] = Draft(**made["draft"])
     if made["retry"] is not None:
         made["retry"] = Retry(**made["retry"] | {"never_on": frozenset(made["retry"]["never_on"])})
     return Action(**made | {"find_by": tuple(made["find_by"])})

@@ -36,6 +36,7 @@ effects: Counter[str] = Counter()
 cleanups: Counter[str] = Counter()
 beside: Counter[str] = Counter()
 items: Counter[str] = Counter()
+drafts: Counter[str] = Counter()
 
 
 @pytest.mark.parametrize("name", corpus())
@@ -50,15 +51,18 @@ def test_no_law_is_broken(name: str) -> None:
         seen.update(type(event).__name__ for event in played.story.events)
         finish = played.story.finish
         assert finish is not None
-        if finish.status == "stopped" and finish.stands:
+        if finish.status in ("stopped", "drafted") and finish.stands:
             cleaned = clean_up(corpus()[name], played, seed)
             assert not cleaned.wrong, f"{name}, seed {seed}: {cleaned.wrong}\n{shown(cleaned.story)}"
+            drafts["cleaned up"] += finish.status == "drafted" and cleaned.result.state.status == "compensated"
             cleanups[cleaned.result.state.status] += 1
         ended[finish.status] += 1
         beside.update(met_beside(played.story))
         items.update(met_in_lists(played.story))
         items["read again after a crash"] += played.result.crashes > 0 and bool(played.story.items)
         effects.update(effect.intent.purpose for effect in played.story.ledger.landed)
+        if played.story.started.mode == "draft":
+            drafts.update(effect.intent.purpose for effect in played.story.ledger.landed)
 
 
 def test_the_floor() -> None:
@@ -81,6 +85,7 @@ def test_the_floor() -> None:
     wanted = ("done", "set aside", "resumed", "left set aside", "made good later", "stopped in part", "fed", "late")
     assert min(items[word] for word in wanted) >= 10, items
     assert items["made good later"] >= 400, items
+    assert min(drafts[word] for word in ("do", "undo", "cleaned up")) >= 20, drafts
     assert items["read again after a crash"] >= 100, items
 
 

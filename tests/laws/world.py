@@ -371,7 +371,7 @@ class RandomPeople:
             external_id = landed.external_id if landed else "seen by a person"
         if choice == "happened":
             action = bundle.actions[bundle.step(handoff.step).action]
-            needed = dict.fromkeys(fields_needed(bundle, handoff.step), "told")
+            needed = dict.fromkeys(fields_needed(bundle, state, handoff.step), "told")
             output = needed | answer_of(action, external_id)
         order = Order(
             action=choice, by="person:owner", handoff=handoff.id, reason="as I see it", output=output,
