@@ -25,12 +25,12 @@ import aiosmtplib
 
 from connectors.client import trusting
 from connectors.guard import AddressRefused
-from connectors.letter import address, build, freeze
+from connectors.letter import FIELDS, address, build, freeze, message_of
+from connectors.mail_drafts import ACTIONS, SETTINGS, Drafts, read_drafts
 from connectors.servers import HOST_SETTINGS, PublicServer, Server, read_login, read_server
 from connectors.service import resolver
-from connectors.stored import content_of
-from runner.clock import HOUR, MINUTE, MachineClock
-from runner.contract import Action, Connector, Json, Outcome, Purpose, Reason, Request, Result, Retry, Tools
+from runner.clock import HOUR, MINUTE
+from runner.contract import Action, Connector, Draft, Json, Outcome, Purpose, Reason, Request, Result, Retry, Tools
 from runner.errors import NotFound, RequestError, SecretMissing, SettingsError
 
 UNENCRYPTED = (
@@ -43,17 +43,7 @@ SEND = Action(
     name="send",
     title="Sends a mail. Several addresses in `to` are one mail and one outcome each.",
     effect="once",
-    input={
-        "to": "any",
-        "subject": "text or empty",
-        "text": "text or empty",
-        "html": "text or empty",
-        "template": "text or empty",
-        "values": "record or empty",
-        "language": "text or empty",
-        "reply_to": "text or empty",
-        "attach": {"list": "file", "empty": True},
-    },
+    input=FIELDS,
     output={"message_id": "text", "to": "text", "accepted": "yes_no"},
     cannot_undo="A mail that has gone out cannot be taken back.",
     sample={"message_id": "<draft@example.com>", "to": "someone@example.com", "accepted": True},
@@ -77,10 +67,18 @@ class EmailKind:
             "password": "secret or empty",
             "from": "text",
             "reply_to": "text or empty",
+            **SETTINGS,
         }
 
     def actions(self) -> Mapping[str, Action]:
-        return {"send": SEND}
+        """Those of a connection without `imap`."""
+        return self.actions_for({})
+
+    def actions_for(self, settings: Mapping[str, Json]) -> Mapping[str, Action]:
+        """Those of a connection with these settings."""
+        if not settings.get("imap"):
+            return {"send": SEND}
+        return {"send": replace(SEND, draft=Draft(action="draft")), **ACTIONS}
 
     def connect(self, name: str, settings: Mapping[str, Json], tools: Tools) -> Connector:
         server = read_server(name, settings, PORTS, "smtp.example.com")
@@ -92,7 +90,10 @@ class EmailKind:
         except RequestError as error:
             raise SettingsError(f"{name}: {error}") from None
         login = read_login(name, settings)
-        return _Mail(name=name, server=server, sender=sender, reply_to=str(reply_to), login=login, tools=tools)
+        return _Mail(
+            name=name, server=server, sender=sender, reply_to=str(reply_to), login=login, tools=tools,
+            actions=self.actions_for(settings), drafts=read_drafts(name, settings, login, tools),
+        )  # fmt: skip
 
 
 class _Stopped(Exception):
@@ -113,22 +114,26 @@ class _Mail:
     reply_to: str
     login: tuple[Json, ...]
     tools: Tools
-
-    @property
-    def actions(self) -> Mapping[str, Action]:
-        return {"send": SEND}
+    actions: Mapping[str, Action]
+    drafts: Drafts | None
 
     def prepare(self, action: str, input: Mapping[str, Json], *, key: str, purpose: Purpose) -> Request:
-        if action != "send" or purpose not in ("do", "undo"):
-            raise RequestError(f"{self.name} can send a mail and nothing else; it was asked for {action} ({purpose})")
+        declared = self.actions.get(action)
+        if declared is None or (purpose not in ("do", "undo") and not (purpose == "lookup" and declared.has_lookup)):
+            can = "send a mail" if self.drafts is None else "send a mail, leave and remove drafts,"
+            raise RequestError(f"{self.name} can {can} and nothing else; it was asked for {action} ({purpose})")
         for field in input:
-            if field not in SEND.input:
-                raise RequestError(f'send has no field "{field}"; there are {", ".join(SEND.input)}')
+            if field not in declared.input:
+                raise RequestError(f'{action} has no field "{field}"; there are {", ".join(declared.input)}')
+        if self.drafts is not None and action == "remove_draft":
+            return Request.of(self.drafts.remove(input))
         letter = freeze(input, sender=self.sender, reply_to=self.reply_to, key=key)
         build({**letter, "attach": []}, [], at=0)
-        return Request.of(letter)
+        return Request.of(letter if self.drafts is None or action == "send" else self.drafts.leave(letter))
 
     async def send(self, action: str, request: Request, *, key: str, purpose: Purpose, limit: int) -> Outcome:
+        if self.drafts is not None and action != "send":
+            return await self.drafts.send(request.body, purpose=purpose, limit=limit)
         letter, redact = request.body, self.tools.redact
         talk = _Talk(self.server)
         try:
@@ -162,13 +167,10 @@ class _Mail:
             raise _Stopped("not_sent", "forbidden", f"{self.name}: {error}") from None
 
     def _message(self, letter: Mapping[str, Json]) -> bytes:
-        contents: list[bytes] = []
-        for file in letter.get("attach", ()):
-            try:
-                contents.append(content_of(self.tools, file))
-            except NotFound as error:
-                raise _Stopped("not_sent", "not_found", str(error)) from None
-        return build(letter, contents, at=MachineClock().now()).as_bytes()
+        try:
+            return message_of(letter, self.tools)
+        except NotFound as error:
+            raise _Stopped("not_sent", "not_found", str(error)) from None
 
 
 class _Talk:

@@ -1,4 +1,4 @@
-"""Mailboxes by IMAP, for mail triggers. The home of imapclient (kept up, BSD, on top of Python's own imaplib).
+"""Mailboxes by IMAP, for mail triggers and drafts. The home of imapclient (kept up, BSD, on Python's own imaplib).
 
 It has no actions: what it offers is `open()`, a mailbox that is looked into. Nothing is changed there, unless the
 connection says `mark_seen: true`. The library blocks, so each open mailbox has a thread of its own.
@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from imapclient import IMAPClient  # type: ignore[import-untyped]
+from imapclient import DELETED, DRAFT, SEEN, IMAPClient  # type: ignore[import-untyped]
+from imapclient.imapclient import DRAFTS  # type: ignore[import-untyped]
 
 from connectors.client import trusting
 from connectors.guard import AddressRefused
@@ -61,47 +62,27 @@ class ImapKind:
         if not isinstance(folder, str) or not folder.strip():
             raise SettingsError(f"{name}: folder must be the name of a mailbox, like INBOX")
         return _Mailbox(
-            name=name, server=server, login=login, folder=folder, tools=tools,
+            entry=Entry(name=name, server=server, login=login, tools=tools), folder=folder,
             mark_seen=switch(name, settings, "mark_seen"), from_programs=switch(name, settings, "from_programs"),
         )  # fmt: skip
 
 
+class Declined(ConnectionError):
+    """The server answered, and said no."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Mailbox:
-    """One connection of the kind `imap`. `from_programs`: mails that programs wrote count too."""
+class Entry:
+    """How mailboxes of a server are entered. `login` is user and password as the settings name them."""
 
     name: str
     server: Server
     login: tuple[Json, ...]
-    folder: str
-    mark_seen: bool
-    from_programs: bool
     tools: Tools
 
-    @property
-    def actions(self) -> Mapping[str, Action]:
-        return {}
-
-    def prepare(self, action: str, input: Mapping[str, Json], *, key: str, purpose: Purpose) -> Request:
-        no_such_action(self.name, action, {})
-
-    async def send(self, action: str, request: Request, *, key: str, purpose: Purpose, limit: int) -> Outcome:
-        """Never to be called: there is nothing to send."""
-        raise NotPossible(f"{self.name} is a mailbox that is looked into; it sends nothing")
-
-    async def close(self) -> None:
-        """Whoever opened the mailbox closes it."""
-
-    def origin(self) -> str:
-        return f"{'imaps' if self.server.security == 'tls' else 'imap'}://{self.server.shown}"
-
-    @property
-    def place(self) -> str:
-        """Which mailbox it is: server, user and folder."""
-        return f"{self.origin()} {self.login[0]} {self.folder}"
-
-    async def open(self) -> OpenMailbox:
-        """The mailbox, logged in. Raises ConnectionError with a sentence, SecretMissing."""
+    async def log_in(self) -> OpenMailbox:
+        """A conversation that is encrypted as is said, and logged in. Raises ConnectionError with a sentence (Declined
+        where the server said no), SecretMissing."""
         user, password = (resolver(self.tools)(value) for value in self.login)
         try:
             async with asyncio.timeout(PATIENCE):
@@ -113,7 +94,7 @@ class _Mailbox:
         sock.settimeout(PATIENCE)
         box = OpenMailbox(sock, self._fault, self.name)
         try:
-            await box.begin(self.server, user, password, self.folder, is_readonly=not self.mark_seen)
+            await box.log_in(self.server, user, password)
         except BaseException:
             await box.close()
             raise
@@ -128,10 +109,59 @@ class _Mailbox:
             return f"the name {self.server.host} has no address"
         if isinstance(error, TimeoutError):
             return f"{shown} did not answer within {PATIENCE} s"
-        if isinstance(error, OSError | imaplib.IMAP4.abort) or "* BYE" in str(error):
+        if _broke_off(error):
             return f"{shown} cannot be reached or broke off"
         words = " ".join(str(error).removeprefix("b'").removesuffix("'").split())
         return f"{shown} said: {self.tools.redact(words)[:200]}"
+
+
+def _broke_off(error: Exception) -> bool:
+    """Of a log-in that broke off, the library says so in the cause alone."""
+    broken = OSError | EOFError | imaplib.IMAP4.abort
+    return isinstance(error, broken) or isinstance(error.__context__, broken) or "* BYE" in str(error)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Mailbox:
+    """One connection of the kind `imap`. `from_programs`: mails that programs wrote count too."""
+
+    entry: Entry
+    folder: str
+    mark_seen: bool
+    from_programs: bool
+
+    @property
+    def actions(self) -> Mapping[str, Action]:
+        return {}
+
+    def prepare(self, action: str, input: Mapping[str, Json], *, key: str, purpose: Purpose) -> Request:
+        no_such_action(self.entry.name, action, {})
+
+    async def send(self, action: str, request: Request, *, key: str, purpose: Purpose, limit: int) -> Outcome:
+        """Never to be called: there is nothing to send."""
+        raise NotPossible(f"{self.entry.name} is a mailbox that is looked into; it sends nothing")
+
+    async def close(self) -> None:
+        """Whoever opened the mailbox closes it."""
+
+    def origin(self) -> str:
+        server = self.entry.server
+        return f"{'imaps' if server.security == 'tls' else 'imap'}://{server.shown}"
+
+    @property
+    def place(self) -> str:
+        """Which mailbox it is: server, user and folder."""
+        return f"{self.origin()} {self.entry.login[0]} {self.folder}"
+
+    async def open(self) -> OpenMailbox:
+        """The mailbox, logged in. Raises ConnectionError with a sentence, SecretMissing."""
+        box = await self.entry.log_in()
+        try:
+            await box.select(self.folder, is_readonly=not self.mark_seen)
+        except BaseException:
+            await box.close()
+            raise
+        return box
 
 
 class _Wire(imaplib.IMAP4):
@@ -203,11 +233,15 @@ class OpenMailbox:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, do, *arguments)
         except (imaplib.IMAP4.error, OSError, ValueError, EOFError) as error:
-            raise ConnectionError(f"{self._name}: {self._fault(error)}") from None
+            is_no = isinstance(error, imaplib.IMAP4.error) and not _broke_off(error)
+            raise (Declined if is_no else ConnectionError)(f"{self._name}: {self._fault(error)}") from None
 
-    async def begin(self, server: Server, user: str, password: str, folder: str, *, is_readonly: bool) -> None:
-        """Encrypts, logs in and selects the folder."""
+    async def log_in(self, server: Server, user: str, password: str) -> None:
+        """Encrypts and logs in."""
         await self._call(self._log_in, server, user, password)
+
+    async def select(self, folder: str, *, is_readonly: bool) -> None:
+        """Looks into this folder from now on."""
         told = await self._call(self._client.select_folder, folder, is_readonly)
         self.validity, last = int(told.get(b"UIDVALIDITY", 0)), 0
         if b"UIDNEXT" not in told:
@@ -262,6 +296,32 @@ class OpenMailbox:
         """As if somebody had read it."""
         await self._call(self._client.add_flags, [uid], ["\\Seen"], True)
 
+    # -- drafts --
+
+    async def drafts_folder(self, name: str) -> str:
+        """Where drafts are kept: the folder of this name, or else the server's own; it is made where there is none."""
+        folder = name or await self._call(self._client.find_special_folder, DRAFTS) or "Drafts"
+        if not await self._call(self._client.folder_exists, folder):
+            await self._call(self._client.create_folder, folder)
+            await self._call(self._client.subscribe_folder, folder)
+        return str(folder)
+
+    async def append_draft(self, folder: str, message: bytes) -> None:
+        """Puts a mail among the drafts."""
+        await self._call(self._client.append, folder, message, [DRAFT, SEEN])
+
+    async def drafts(self, message_id: str) -> list[int]:
+        """The uids of what has this Message-ID in the selected folder."""
+        found = await self._call(self._client.search, ["UNDELETED", "HEADER", "Message-ID", message_id])
+        told = await self._call(self._client.fetch, found, ["BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]"]) if found else {}
+        return sorted(uid for uid, one in told.items() if _is_id(one, message_id))
+
+    async def remove(self, uids: list[int]) -> None:
+        """Takes mails out of the selected folder; where the server cannot take out just these, they are marked."""
+        await self._call(self._client.add_flags, uids, [DELETED], True)
+        if await self._call(self._client.has_capability, "UIDPLUS"):
+            await self._call(self._client.uid_expunge, uids)
+
     async def wait(self, seconds: float) -> None:
         """Until something comes, where the server tells (IDLE), else for so long."""
         if not await self._call(self._client.has_capability, "IDLE"):
@@ -283,6 +343,12 @@ class OpenMailbox:
         with contextlib.suppress(Exception):
             self._client.shutdown()
         self._sock.close()
+
+
+def _is_id(told: Mapping[bytes, Any], message_id: str) -> bool:
+    """A server may find parts of a header, and this is about one mail."""
+    header = b"".join(value for name, value in told.items() if name.startswith(b"BODY[HEADER"))
+    return header.partition(b":")[2].strip() == message_id.encode()
 
 
 KIND: Any = ImapKind()

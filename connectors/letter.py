@@ -20,8 +20,9 @@ from email.policy import SMTP, EmailPolicy
 from email.utils import format_datetime
 from typing import Any
 
-from connectors.stored import CONTROL, LINE_BREAKS, one_line, stored_files
-from runner.contract import Json
+from connectors.stored import CONTROL, LINE_BREAKS, content_of, one_line, stored_files
+from runner.clock import MachineClock
+from runner.contract import Json, Tools
 from runner.errors import RequestError
 
 _LOCAL = re.compile(r"^[^\s@\"(),:;<>\[\]\\]+$")
@@ -33,6 +34,18 @@ MAIL_FIELDS = dict.fromkeys(("from", "to", "subject"), "text") | dict.fromkeys(
     ("text", "html", "reply_to", "attach"), "any or empty"
 )
 """What a connector file says of a mail: name to type."""
+FIELDS: Mapping[str, Json] = {
+    "to": "any",
+    "subject": "text or empty",
+    "text": "text or empty",
+    "html": "text or empty",
+    "template": "text or empty",
+    "values": "record or empty",
+    "language": "text or empty",
+    "reply_to": "text or empty",
+    "attach": {"list": "file", "empty": True},
+}
+"""What is given of a mail: name to type."""
 
 
 class _Policy(EmailPolicy):
@@ -147,6 +160,12 @@ def build(letter: Mapping[str, Json], contents: Sequence[bytes], *, at: int) -> 
     for number, part in enumerate(part for part in message.walk() if part.is_multipart()):
         part.set_boundary("=_" + hashlib.sha256(f"{letter['message_id']}/{number}".encode()).hexdigest()[:40])
     return message
+
+
+def message_of(letter: Mapping[str, Json], tools: Tools) -> bytes:
+    """The message as it leaves now, with the bytes of its attachments. Raises NotFound where one is gone."""
+    contents = [content_of(tools, file) for file in letter.get("attach", ())]
+    return build(letter, contents, at=MachineClock().now()).as_bytes()
 
 
 def _text(input: Mapping[str, Json], name: str) -> str:
