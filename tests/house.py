@@ -32,6 +32,7 @@ FLOORS = {
     "runner.people": 4,
     "runner.triggers": 4,
     "runner.drill": 4,
+    "runner.rehearsal": 4,
     "runner.driver": 5,
     "runner.far": 5,
     "runner.orders": 5,

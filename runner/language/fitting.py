@@ -45,7 +45,9 @@ _ONE_WORD = {
     "trigger": "write manual, or a map with one of form, webhook, schedule, cron, mail, poll, event",
 }
 """Keys that are one word alone or a map: what can be written there."""
-_FORM_WORDS = {"compensate": "a compensation", "trigger": "a trigger", "steps": "a step"}
+_FORM_WORDS = {
+    "compensate": "a compensation", "trigger": "a trigger", "steps": "a step", "services": "an answer",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -219,9 +221,9 @@ def _has_form(info: FieldInfo | None) -> bool:
 def _form(source: Source, path: Path, info: FieldInfo | None) -> Problem:
     """A value that has several forms, and this is none of them."""
     value, is_a_step = value_at(source.data, path), is_step(path)
-    owner = next((str(part) for part in reversed(path) if isinstance(part, str)), "")
-    words = FORM_WORDS.get("steps" if is_a_step else owner, ())
-    name = "a step" if is_a_step else _FORM_WORDS.get(owner, owner)
+    owner, around = [*(str(part) for part in reversed(path) if isinstance(part, str)), "", ""][:2]
+    words = FORM_WORDS.get("steps" if is_a_step else owner) or FORM_WORDS.get(around, ())
+    name = "a step" if is_a_step else _FORM_WORDS.get(owner) or _FORM_WORDS.get(around, owner)
     if not words or not isinstance(value, dict):
         hint = f"it is a map with one of: {', '.join(FORM_WORDS[owner])}" if owner in FORM_WORDS else ""
         hint = hint or ("" if is_a_step else _example(info, owner))

@@ -20,6 +20,7 @@ from runner.language.flow import Flow
 from runner.language.load import load_flow
 from runner.language.nearest import did_you_mean
 from runner.language.people import People, load_people
+from runner.language.rehearsed import is_flow_test
 from runner.language.settings import Settings, load_settings
 from runner.language.source import Place, Source, problem_at, read_bytes
 from runner.language.templates import template_faults
@@ -112,12 +113,12 @@ class Project:
 
     def flow_files(self) -> tuple[Path, ...]:
         """The files with flows: `flows/*.yaml`; in a folder without `flows/`, those beside it with a line `flow:`."""
-        found = tuple(self._files("flows", YAML))
+        found = tuple(path for path in self._files("flows", YAML) if not is_flow_test(path))
         if found or (self.folder / "flows").is_dir():
             return found
         others = (SETTINGS, PEOPLE, CONNECTIONS)
         beside = sorted(path for path in self.folder.iterdir() if path.suffix in YAML and path.name not in others)
-        return tuple(path for path in beside if _has_flow(self._text(path)))
+        return tuple(path for path in beside if not is_flow_test(path) and _has_flow(self._text(path)))
 
     # --- what stands around the flows --------------------------------------------------------------------------------
 
@@ -260,6 +261,8 @@ class Project:
     def path_of(self, which: str | Path) -> Path:
         """The file of a flow by path or id. Raises NotFound with the nearest name."""
         given = Path(which)
+        if is_flow_test(given):
+            raise NotFound(f"{which} is a flow test and no flow; `amends test` plays it")
         for path in (given, self.folder / given):
             if path.suffix in YAML and path.is_file():
                 return path

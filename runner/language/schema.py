@@ -18,6 +18,7 @@ from runner.language.fields import BESIDE, KINDS, WORDS
 from runner.language.model import FlowModel
 from runner.language.people import PeopleModel, SecretModel
 from runner.language.project_schema import narrowed, state_of
+from runner.language.rehearsed import FlowTestModel
 from runner.language.setting_words import described
 from runner.language.settings import AmendsModel
 
@@ -34,6 +35,7 @@ def schemas(kinds: Kinds | None = None, facts: ProjectFacts | None = None) -> di
     flow = _with_types(_of_model(FlowModel, "An Amends flow"))
     found = {
         FLOW: flow if facts is None else narrowed(flow, facts),
+        "flow_test.schema.json": _of_model(FlowTestModel, "The cases of an Amends flow"),
         "people.schema.json": _of_model(PeopleModel, "people.yaml of an Amends project"),
         "connections.schema.json": _of_connections(kinds),
         "amends.schema.json": _of_model(AmendsModel, "amends.yaml of an Amends project"),

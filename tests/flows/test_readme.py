@@ -168,7 +168,7 @@ def test_every_heading_that_is_linked_exists() -> None:
 
 def test_every_example_file_is_in_the_list() -> None:
     settings = {"amends.yaml", "people.yaml", "connections.yaml"}
-    there = {file.name for file in (ROOT / "flows").glob("*.yaml")} - settings
+    there = {file.name for file in (ROOT / "flows").glob("*.yaml") if "." not in file.stem} - settings
     assert there == set(re.findall(r"^\| `(\w+\.yaml)` \|", TEXT, re.MULTILINE))
 
 

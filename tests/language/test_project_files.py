@@ -19,6 +19,7 @@ from runner.language.facts import ProjectFacts
 from runner.language.flow import Duration
 from runner.language.problems import render_all
 from runner.language.project import Project
+from runner.language.rehearsed import is_flow_test, load_flow_test
 from runner.language.schema import as_text, is_stale, schemas, write_schemas
 from runner.language.settings import Settings, SignIn, load_settings
 from tests.language.ground import BILLING, CRM, HTTP, MAIL, TASKS, Kind, facts
@@ -401,6 +402,7 @@ def test_schemas_are_written(tmp_path: Path) -> None:
     written = write_schemas(tmp_path / "schemas", kinds())
     assert [path.name for path in written] == [
         "flow.schema.json",
+        "flow_test.schema.json",
         "people.schema.json",
         "connections.schema.json",
         "amends.schema.json",
@@ -458,6 +460,11 @@ def test_the_examples_fit_the_schema(path: Path) -> None:
     found = Project.around(path)
     if path.name in ("amends.yaml", "people.yaml", "connections.yaml"):
         name = path.stem
+    elif is_flow_test(path):
+        source = load_flow_test(path.read_text(encoding="utf-8"), path.name).source
+        assert source is not None
+        jsonschema.validate(source.data, schemas()["flow_test.schema.json"])
+        return
     else:
         name = "flow"
         assert found.checked(path).is_fit_to_run
