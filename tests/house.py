@@ -34,6 +34,7 @@ FLOORS = {
     "runner.drill": 4,
     "runner.rehearsal": 4,
     "runner.driver": 5,
+    "runner.drilling": 5,
     "runner.far": 5,
     "runner.orders": 5,
     "runner.outside": 5,

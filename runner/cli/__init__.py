@@ -22,6 +22,7 @@ NOUNS: dict[str, str] = {
     "check": "check flows, and the files around them",
     "explain": "what a problem that check names is, and how it is put right",
     "test": "play the flow tests: cases of a flow, each with what is expected",
+    "drill": "fail every step of a flow in every way, and see what is left",
     "run": "run a flow, and watch it",
     "serve": "drive the project's runs and show its pages until it is stopped",
     "runs": "list, show, watch, pause, stop, compensate and settle runs",

@@ -29,20 +29,20 @@ class Button:
 
 
 def has_begun(step: str) -> When:
-    """A step, by its id or pattern, has begun: its call is out, or it waits."""
+    """A step, by its id, pattern or path, has begun: its call is out, or it waits."""
 
     def is_so(state: State) -> bool:
-        return any(is_at(name[0], step) for name in state.calls) or any(
-            is_at(path, step) and known.status == "open" for path, known in state.steps.items()
-        )
+        purposes = {purpose for path, purpose, _ in state.calls if is_at(path, step)}
+        waits = any(is_at(path, step) and known.status == "open" for path, known in state.steps.items())
+        return bool(purposes & {"do", "read"}) or (waits and not purposes)
 
     return is_so
 
 
 def is_at(path: str, step: str) -> bool:
-    """Whether a path is that of a step, which is named by its id or by its pattern."""
+    """Whether a path is that of a step, which is named by its id, by its pattern or by the path itself."""
     pattern = "/".join(part for part in path.split("/") if not part.isdigit())
-    return step in (pattern, pattern.rpartition("/")[2])
+    return step in (path, pattern, pattern.rpartition("/")[2])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -49,9 +49,9 @@ class CallName:
 class Answer:
     """What becomes of one attempt.
 
-    `applied` is answered with `output` (default: a sample). `unknown` has `happened` or has not: a look-up then finds
-    what it can. `count` is how many records a find or look-up finds instead. An answer that `stays` is given to every
-    attempt from there on; any other is used up. `after` is ms.
+    `applied` is answered with a sample and, over that, `output` (`found: false` stands alone). `unknown` has `happened`
+    or has not: a look-up then finds what it can. `count` is how many records a find or look-up finds instead. An answer
+    that `stays` is given to every attempt from there on; any other is used up. `after` is ms.
     """
 
     result: Result = "applied"
@@ -258,8 +258,9 @@ class World:
         return [each for each in self.landed if (each.key, each.purpose) == (intent.key, purpose)]
 
     def _output(self, intent: e.CallIntended, answer: Answer, given: Mapping[str, Json]) -> Mapping[str, Json]:
-        sample = sample_output(self._bundle.actions[intent.action], given)
-        return sample if answer.output is None else {**sample, **answer.output}
+        if answer.output is not None and answer.output.get("found") is False:
+            return answer.output
+        return {**sample_output(self._bundle.actions[intent.action], given), **(answer.output or {})}
 
 
 def _id_of(output: Mapping[str, Json]) -> str:

@@ -1,0 +1,175 @@
+"""The failure table of a flow: every step, every way it can fail, and what each leaves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from runner.contract import Json
+from runner.core import events as e
+from runner.drill.persons import Persons
+from runner.drill.places import Places
+from runner.drill.rows import Row, row_of
+from runner.drill.situations import SEVERAL, Seen, Situation, situations
+from runner.drill.ways import WAYS, Course, Death, Trial, pattern_of, trials
+from runner.drill.world import Preparing, World
+from runner.engine.driven import OPEN_DESK, Desk
+from runner.engine.simulated import Calm, Result, Simulation
+from runner.engine.starting import Wish, new_run
+from runner.errors import InputsInvalid, NotPossible
+from runner.language.bundle import Bundle
+
+BEGINS = 1_788_220_800_000
+"""When a drill begins, ms since the epoch: 2026-09-01 00:00 UTC."""
+STARTER = "person:starter"
+MOST_TRIALS = 20_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unreached:
+    """A step, or a branch (`size#1`) or length of a list (`letters*3`), that no situation led to."""
+
+    step: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Drill:
+    """The whole table. `trials` is how many runs it took, `seconds` how long."""
+
+    flow: str
+    title: str
+    digest: str
+    rows: tuple[Row, ...]
+    situations: tuple[Situation, ...]
+    unreached: tuple[Unreached, ...]
+    trials: int
+    seconds: float
+
+    @property
+    def untold(self) -> tuple[Row, ...]:
+        """The rows that leave an effect of which nobody is told."""
+        return tuple(row for row in self.rows if row.is_untold)
+
+
+class Driller:
+    """Runs the trials of one flow; nothing ever leaves."""
+
+    def __init__(self, bundle: Bundle, preparing: Preparing, desk: Desk = OPEN_DESK) -> None:
+        self.bundle = bundle
+        self.places = Places.of(bundle)
+        self._preparing = preparing
+        self._desk = desk
+        self.runs = 0
+        self.wrong: list[str] = []
+        """Why inputs were not taken."""
+
+    def drill(self, given: Sequence[tuple[str, Mapping[str, Json]]] = ()) -> Drill:
+        """The table, for inputs of the author's (with their names) or for made ones. Raises NotPossible where no
+        inputs are taken.
+        """
+        began = time.perf_counter()
+        found = situations(self.places, given, self._seen)
+        courses = [course for situation in found if (course := self.course(situation)) is not None]
+        if not courses:
+            why = self.wrong[0] if self.wrong else "no run could be begun"
+            raise NotPossible(
+                f"the drill found no inputs for flow {self.bundle.flow.id} ({why}); give some: --inputs FILE"
+            )
+        rows = list(self._rows(courses))
+        return Drill(
+            flow=self.bundle.flow.id, title=self.bundle.flow.title, digest=self.bundle.digest, rows=tuple(rows),
+            situations=tuple(found), unreached=tuple(self._unreached(courses)), trials=self.runs,
+            seconds=time.perf_counter() - began,
+        )  # fmt: skip
+
+    def _rows(self, courses: Sequence[Course]) -> Iterator[Row]:
+        """Rows that say the same of several situations are one."""
+        merged: dict[Row, list[int]] = {}
+        for number, course in enumerate(courses):
+            for trial in trials(self.bundle, course):
+                if self.runs >= MOST_TRIALS:
+                    break
+                merged.setdefault(self.row(trial), []).append(number)
+        order = {pattern: place for place, pattern in enumerate(self.places.stands)}
+        for row in sorted(merged, key=lambda row: (order[row.step], WAYS.index(row.way), merged[row])):
+            yield replace(row, situations=tuple(merged[row]))
+
+    def row(self, trial: Trial) -> Row:
+        """One trial, run."""
+        world, result = self.run(trial.situation, trial)
+        return row_of(self.bundle, trial, world, result)
+
+    def course(self, situation: Situation) -> Course | None:
+        """The run without a fault; None where its inputs are not taken."""
+        try:
+            _, result = self.run(situation)
+        except (InputsInvalid, NotPossible) as error:
+            self.wrong.append(str(error))
+            return None
+        return Course(situation=situation, events=result.events, state=result.state)
+
+    def run(self, situation: Situation, trial: Trial | None = None) -> tuple[World, Result]:
+        """A simulated run. Raises InputsInvalid, NotPossible."""
+        self.runs += 1
+        wish = Wish(given=situation.inputs, key="drill", source="drill", starter=STARTER, mode="live", told=self._told)
+        _, started = new_run(self.bundle, wish, now=BEGINS)
+        world = World(self.bundle, self._preparing, situation.script)
+        dies_at = trial.dies_at if trial is not None else None
+        simulation = Simulation(
+            self.bundle, world, replace(started, run="drill"), people=Persons(situation.plan), observe=world.watch,
+            weather=Death(world, dies_at) if dies_at is not None else Calm(), desk=self._desk,
+        )  # fmt: skip
+        return world, simulation.run()
+
+    @property
+    def _told(self) -> Mapping[str, Json]:
+        """What started it: a person, where one may."""
+        kinds = [next(iter(trigger), "manual") for trigger in self.bundle.flow.trigger]
+        return {} if "manual" in kinds or not kinds else {kinds[0]: "drill"}
+
+    def _seen(self, situation: Situation) -> Seen | None:
+        course = self.course(situation)
+        return None if course is None else seen_in(course)
+
+    def _unreached(self, courses: Sequence[Course]) -> Iterator[Unreached]:
+        came = [seen_in(course) for course in courses]
+        steps = frozenset().union(*(one.steps for one in came))
+        ways = frozenset().union(*(one.ways for one in came))
+        for pattern, stand in self.places.stands.items():
+            if pattern not in steps:
+                yield Unreached(step=pattern, why=self._why(pattern, steps))
+            elif stand.step.verb == "choose":
+                numbers = range(len(stand.step.branches))
+                yield from (
+                    Unreached(step=f"{pattern}#{n}", why="branch") for n in numbers if f"{pattern}#{n}" not in ways
+                )
+            elif stand.step.verb == "each" and isinstance(stand.step.each, str):
+                counts = (0, 1, SEVERAL)
+                yield from (
+                    Unreached(step=f"{pattern}*{n}", why="list") for n in counts if f"{pattern}*{n}" not in ways
+                )
+
+    def _why(self, pattern: str, steps: frozenset[str]) -> str:
+        stand = self.places.stands[pattern]
+        if stand.guards:
+            return "condition"
+        before = [other for other in self.places.stands if other not in steps]
+        return "condition" if before and before[0] != pattern else "before"
+
+
+def seen_in(course: Course) -> Seen:
+    """What a run without a fault came by."""
+    skipped = {event.step for event in course.events if isinstance(event, e.StepSkipped) and event.why != "no"}
+    begun: set[str] = set()
+    ways: set[str] = set()
+    for event in course.events:
+        if event.step and event.step not in skipped:
+            begun.add(pattern_of(event.step))
+        if isinstance(event, e.BranchChosen):
+            ways.add(f"{pattern_of(event.step)}#{event.branch}")
+        elif isinstance(event, e.ScopeStarted) and event.kind == "each":
+            count = len(event.value)
+            ways.add(f"{pattern_of(event.step)}*{min(count, SEVERAL)}")
+    return Seen(steps=frozenset(begun), ways=frozenset(ways))

@@ -1,0 +1,217 @@
+"""The failure table: what each row says, that every step is reached, and that an untold effect is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runner.drill.rows import Row
+from runner.drill.table import Drill
+from runner.drilling import driller_of
+from runner.errors import NotPossible
+from runner.language.project import Project
+from runner.telling import drilled
+from tests.drill.ground import EXAMPLES, UNDO, demo, driller
+from tests.flows.stage import kinds
+
+FLOWS = sorted(path.stem for path in EXAMPLES.glob("*.yaml") if "flow:" in path.read_text())
+
+
+@pytest.fixture(scope="module")
+def table() -> Drill:
+    return demo().drill()
+
+
+def row_of(drill: Drill, step: str, way: str) -> Row:
+    (found,) = [row for row in drill.rows if (row.step, row.way) == (step, way)]
+    return found
+
+
+def said(drill: Drill, step: str, way: str) -> tuple[str, str, str, str]:
+    row = row_of(drill, step, way)
+    line = drilled.line_of(row, is_all=True)
+    return line.good, line.there, line.knows, line.end
+
+
+def test_every_step_of_the_demo_fails_in_every_way(table: Drill) -> None:
+    counts = {step: sum(row.step == step for row in table.rows) for step in ("plan", "contact", "task", "paid")}
+    assert counts == {"plan": 6, "contact": 15, "task": 14, "paid": 9}
+    assert not table.unreached
+    assert not table.untold
+    assert len(table.rows) == 58
+
+
+@pytest.mark.parametrize(
+    ("step", "way", "good", "there", "knows", "end"),
+    [
+        ("plan", "refused", "-", "nothing", "-", "failed"),
+        ("plan", "not_found", "contact marked", "contact (marked)", "-", "compensated"),
+        ("contact", "several", "-", "nothing", "asked: the starter", "needs a person"),
+        ("task", "refused", "contact marked", "contact (marked)", "-", "compensated"),
+        ("task", "lost_happened", "-", "as the flow means it", "-", "succeeded"),
+        ("welcome", "lost_did_not", "-", "contact, task, welcome?", "asked: the starter", "needs a person"),
+        (
+            "paid", "refused", "welcome corrected, task cancelled, contact marked",
+            "contact (marked), welcome (corrected)", "-", "compensated",
+        ),
+        (
+            "paid", "killed_did_not", "-", "contact, task, welcome, paid?", "asked: the starter", "needs a person",
+        ),
+        (
+            "welcome", "undo_refused", "welcome NOT made good, task cancelled, contact marked",
+            "contact (marked), welcome", "asked: the starter", "needs a person",
+        ),
+        ("paid", "stop_here", "-", "contact, task, welcome, paid", "who stopped it", "stopped"),
+        (
+            "paid", "stop_compensate",
+            "paid by hand: the starter, welcome corrected, task cancelled, contact marked",
+            "contact (marked), welcome (corrected), paid", "asked: the starter, who stopped it", "needs a person",
+        ),
+    ],
+)  # fmt: skip
+def test_a_row_says_what_is_left(
+    table: Drill, step: str, way: str, good: str, there: str, knows: str, end: str
+) -> None:
+    assert said(table, step, way) == (good, there, knows, end)
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_no_example_leaves_an_effect_of_which_nobody_is_told(flow: str) -> None:
+    found = driller_of(Project.open(EXAMPLES, kinds=kinds()), flow).drill()
+    assert not [f"{row.step} {row.way}" for row in found.untold]
+    assert not found.unreached
+
+
+BRANCHED = f"""
+inputs: {{ kind: {{ choice: [small, large] }}, count: number, urgent: yes_no }}
+steps:
+  - id: way
+    choose:
+      - when: ${{{{ inputs.kind == "large" and inputs.count > 10 }}}}
+        steps:
+          - {{ id: first, do: svc.make, {UNDO} }}
+      - when: ${{{{ inputs.urgent }}}}
+        steps:
+          - {{ id: second, do: svc.more, {UNDO} }}
+      - steps:
+          - {{ id: third, do: svc.once, unattended: It is small., compensate: {{ none: It is small. }} }}
+  - id: last
+    do: svc.make
+    when: ${{{{ outcome.third == "skipped" }}}}
+    {UNDO}
+"""
+
+
+def test_values_are_found_that_lead_into_every_branch(tmp_path: Path) -> None:
+    found = driller(tmp_path, BRANCHED).drill()
+    assert not found.unreached
+    assert {row.step for row in found.rows} == {"first", "second", "third", "last"}
+    assert [drilled.situation_line(*each) for each in enumerate(found.situations)][1] == ("B: kind = large, count = 11")
+
+
+def test_what_was_not_reached_is_said(tmp_path: Path) -> None:
+    text = f"""
+inputs: {{ name: text }}
+steps:
+  - id: never
+    do: svc.make
+    when: ${{{{ inputs.name | length == 77 }}}}
+    {UNDO}
+  - {{ id: always, do: svc.make, {UNDO} }}
+"""
+    found = driller(tmp_path, text).drill()
+    assert [drilled.unreached_line(one) for one in found.unreached] == [
+        "never: no made-up value makes its condition so"
+    ]
+    given = driller(tmp_path / "given", text).drill([("long.json", {"name": "x" * 77})])
+    assert not given.unreached
+
+
+LISTED = f"""
+steps:
+  - {{ id: before, do: svc.make, {UNDO} }}
+  - {{ id: all, read: svc.get }}
+  - id: rows
+    each: ${{{{ steps.all.rows }}}}
+    named: ${{{{ item.n }}}}
+    if_one_fails: %s
+    steps:
+      - {{ id: one, do: svc.make, with: {{ note: "${{{{ item.n }}}}" }}, {UNDO} }}
+      - {{ id: two, do: svc.more, {UNDO} }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "good", "there", "end"),
+    [
+        (
+            "stop", "rows › one [2] cancelled, rows › two [1] cancelled, rows › one [1] cancelled, before cancelled",
+            "nothing", "compensated",
+        ),
+        (
+            "continue", "rows › one [2] cancelled",
+            "before, rows › one [1], rows › two [1], rows › one [3], rows › two [3]", "needs a person",
+        ),
+    ],
+)  # fmt: skip
+def test_one_item_fails_in_the_middle(tmp_path: Path, words: str, good: str, there: str, end: str) -> None:
+    found = driller(tmp_path, LISTED % words).drill()
+    assert not found.unreached
+    (row,) = [row for row in found.rows if (row.step, row.way, row.item) == ("rows/two", "refused", "2")]
+    line = drilled.line_of(row, is_all=True)
+    assert (line.good, line.there, line.end) == (good, there, end)
+
+
+def test_what_a_called_flow_did_is_made_good_with_it(tmp_path: Path) -> None:
+    found = driller(
+        tmp_path,
+        f"steps:\n  - {{ id: inner, call: called }}\n  - {{ id: last, do: svc.make, {UNDO} }}\n",
+        called=f"steps:\n  - {{ id: make, do: svc.make, {UNDO} }}\n",
+    ).drill()
+    assert said(found, "last", "refused") == ("inner › make cancelled", "nothing", "-", "compensated")
+    assert row_of(found, "inner/make", "undo_refused").after == "last"
+
+
+WAITS = f"""
+steps:
+  - {{ id: made, do: svc.make, {UNDO} }}
+  - {{ id: paid, wait_for: payment.received, match: {{ id: "${{{{ steps.made.id }}}}" }}%s }}
+"""
+
+
+def test_waiting_for_ever_leaves_an_effect_of_which_nobody_is_told(tmp_path: Path) -> None:
+    found = driller(tmp_path, WAITS % "").drill()
+    assert [(row.step, row.way) for row in found.untold] == [("paid", "never")]
+    assert said(found, "paid", "never") == ("-", "made", "NOBODY", "waiting")
+    assert "leaves something outside of which nobody is told" in drilled.verdict(found)
+    in_time = driller(tmp_path / "within", WAITS % ", within: 3 days").drill()
+    assert not in_time.untold
+    assert said(in_time, "paid", "never") == ("made cancelled", "nothing", "-", "compensated")
+
+
+APPROVED = f"""
+steps:
+  - {{ id: made, do: svc.make, {UNDO} }}
+  - {{ id: go, approve: Go on?, covers: [gone], by: team:ops, within: 1 day%s }}
+  - {{ id: gone, do: svc.once, compensate: {{ hand_off: team:ops, say: Look. }} }}
+"""
+PEOPLE = "people: { a: { name: A, mail: a@x.example }, b: { name: B, mail: b@x.example } }\nteams: { ops: { members: [a, b] } }\n"
+
+
+def test_an_approval_is_refused_and_late(tmp_path: Path) -> None:
+    found = driller(tmp_path, APPROVED % "", people=PEOPLE).drill()
+    assert said(found, "go", "no") == ("made cancelled", "nothing", "-", "compensated")
+    assert said(found, "go", "late") == ("made cancelled", "nothing", "-", "compensated")
+    ended = driller(tmp_path / "ended", APPROVED % ", if_no: end", people=PEOPLE).drill()
+    assert [(row.step, row.way) for row in ended.untold] == [("go", "no"), ("go", "late")]
+
+
+def test_inputs_that_are_not_taken_are_named(tmp_path: Path) -> None:
+    text = f"inputs: {{ name: text }}\nsteps:\n  - {{ id: made, do: svc.make, {UNDO} }}\n"
+    with pytest.raises(NotPossible, match="give some: --inputs FILE"):
+        driller(tmp_path, text).drill([("wrong.json", {"nane": "x"})])
+
+
+def test_the_table_says_the_same_each_time() -> None:
+    assert demo().drill().rows == demo().drill().rows
