@@ -40,6 +40,7 @@ FLOORS = {
     "runner.outside": 5,
     "runner.reading": 5,
     "runner.telling": 5,
+    "runner.drawing": 5,
     "runner.tongue": 0,
     "runner.locales": 0,
     "runner.recorded": 0,

@@ -23,6 +23,7 @@ NOUNS: dict[str, str] = {
     "explain": "what a problem that check names is, and how it is put right",
     "test": "play the flow tests: cases of a flow, each with what is expected",
     "drill": "fail every step of a flow in every way, and see what is left",
+    "show": "show a flow as an outline or a picture",
     "run": "run a flow, and watch it",
     "serve": "drive the project's runs and show its pages until it is stopped",
     "runs": "list, show, watch, pause, stop, compensate and settle runs",

@@ -8,40 +8,30 @@ from itertools import islice
 from pathlib import Path
 
 from fastapi import APIRouter
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
 from runner.contract import Action, Json
+from runner.drawing.plan import MADE_GOOD, Row, bare, plan_of, title_of
+from runner.drawing.svg import inline
 from runner.engine.starting import Wish
 from runner.errors import InputsInvalid, NotFound, NotPossible, RunKeyConflict
 from runner.language.called import CheckedFlow
 from runner.language.fields import FieldType, shape_of, typed_value
-from runner.language.flow import Duration, Flow, Step
+from runner.language.flow import Flow, Step
 from runner.language.nearest import did_you_mean
 from runner.language.slots import Timed, schedules_of
 from runner.recorded import retold
 from runner.telling import words
-from runner.telling.words import action_title
-from runner.tongue import _, length, marked, point, several
+from runner.tongue import _, point, several
 from runner.web.console import Console, console_of
 from runner.web.guard import Caller, Sees, Starts, form_of
-from runner.web.render import go, page
+from runner.web.render import go, page, who
 
 ROUTES = APIRouter()
 NEXT = 3
 """Slots of a schedule that a flow's page shows."""
-
-SHORT: Mapping[str, str] = {"ms": "millisecond", "s": "second", "min": "minute"}
-"""Units that are written short, and without a plural."""
-MADE_GOOD: Mapping[str, str] = {
-    "cancel": marked("cancel it"),
-    "mark": marked("mark it for a person"),
-    "correct": marked("send a correction"),
-    "quarantine": marked("set it aside"),
-    "hand_off": marked("a person decides"),
-    "none": marked("left as it is"),
-}
-"""What follows if a later step fails, by the word of the compensation."""
 
 
 @ROUTES.get("/flows")
@@ -72,13 +62,22 @@ def flow(request: Request, caller: Sees, flow: str) -> Response:
     console = console_of(request)
     checked = _checked(console, flow)
     assert checked.flow is not None
+    actions = console.project.connections.actions()
+    plan = plan_of(checked.flow, actions, lambda name: who(console, name))
     return page(
-        request, caller, "flow", flow=checked.flow, steps=drawn(console, checked.flow), problems=checked.problems,
+        request, caller, "flow", flow=checked.flow, steps=drawn(actions, checked.flow.steps), problems=checked.problems,
+        wide=Markup(inline(plan, link=_line)), narrow=Markup(inline(plan, is_narrow=True, link=_line)),
+        lines=checked.text.splitlines(),
         is_fit=checked.is_fit_to_run, kept=_kept(console, checked),
         triggers=[", ".join(map(str, each)) for each in checked.flow.trigger],
         slots=_slots(console, checked.flow) if checked.is_fit_to_run else (),
         forms=[each["form"] for each in checked.flow.trigger if "form" in each],
     )  # fmt: skip
+
+
+def _line(row: Row) -> str:
+    """Where a step stands in the file, further down on the page."""
+    return f"#L{row.line}"
 
 
 def _slots(console: Console, found: Flow) -> Sequence[tuple[Timed, Sequence[str]]]:
@@ -87,38 +86,19 @@ def _slots(console: Console, found: Flow) -> Sequence[tuple[Timed, Sequence[str]
     return [(each, [point(at, each.zone) for at in islice(each.after(now), NEXT)]) for each in triggers]
 
 
-def drawn(console: Console, found: Flow) -> Sequence[dict[str, object]]:
-    """The steps as the diagram shows them: nested, each with what it does and how it is made good."""
-    return [_drawn(console.project.connections.actions(), step) for step in found.steps]
-
-
-def _drawn(actions: Mapping[str, Action], step: Step) -> dict[str, object]:
-    return {
-        "id": step.id, "verb": step.verb, "title": _title(actions, step), "action": step.action,
-        "when": _bare(step.when), "good": _good(step), "rule": step.rule,
-        "branches": [
-            {"name": branch.name or _bare(branch.when) or _("otherwise"),
-             "steps": [_drawn(actions, inner) for inner in branch.steps]}
-            for branch in step.branches
-        ],
-    }  # fmt: skip
-
-
-def _title(actions: Mapping[str, Action], step: Step) -> str:
-    if step.action:
-        return action_title(actions, step.action)
-    told = {
-        "wait": _("Waits {time}", time=duration(step.wait)),
-        "wait_for": _("Waits for {event}", event=step.event),
-        "choose": _("One of these ways"),
-        "parallel": _("At the same time"),
-        "each": _("For each of {list}", list=_bare(str(step.each))),
-        "call": _("Runs the flow {flow}", flow=step.flow),
-        "emit": _("Sends the event {event}", event=step.event),
-        "hand_off": _("Hands over to {who}", who=step.hand_off_to),
-        "approve": _("Asks: {question}", question=step.approval.question if step.approval else ""),
-    }
-    return words.plain(told.get(step.verb, step.verb))
+def drawn(actions: Mapping[str, Action], steps: Sequence[Step]) -> Sequence[dict[str, object]]:
+    """The steps in words: nested, each with what it does and how it is made good."""
+    return [
+        {
+            "id": step.id, "verb": step.verb, "title": title_of(actions, step), "action": step.action,
+            "line": step.line, "when": bare(step.when), "good": _good(step),
+            "branches": [
+                {"name": branch.name or bare(branch.when) or _("otherwise"), "steps": drawn(actions, branch.steps)}
+                for branch in step.branches
+            ],
+        }
+        for step in steps
+    ]  # fmt: skip
 
 
 def _good(step: Step) -> str:
@@ -128,23 +108,6 @@ def _good(step: Step) -> str:
         return ""
     more = made.action or made.target or made.reason
     return _(MADE_GOOD[made.word]) + (f": {words.bare(more)}" if more else "")
-
-
-def _bare(text: str | None) -> str:
-    return words.plain(text).removeprefix("${{").removesuffix("}}").strip() if text else ""
-
-
-def duration(value: Duration | str | None) -> str:
-    """A wait as it is written: 3 days, 2 business days; until an expression."""
-    if not isinstance(value, Duration):
-        return _("until {time}", time=_bare(value))
-    count, unit = value.amount, value.unit
-    if unit == "business_day":
-        return several("{count} business day", "{count} business days", count)
-    if unit == "business_hour":
-        return several("{count} business hour", "{count} business hours", count)
-    english = f"{unit}s" if count != 1 and unit not in SHORT else unit
-    return length(count, SHORT.get(unit, unit), english)
 
 
 def _checked(console: Console, name: str) -> CheckedFlow:

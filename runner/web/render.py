@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from runner.clock import iso
+from runner.drawing.svg import STYLE
 from runner.telling import words
 from runner.tongue import _, point, several, spoken
 from runner.web.console import Console, console_of
@@ -20,6 +21,7 @@ NAMES = re.compile(r"\b(?:person|team):\w+")
 """People as the log names them."""
 PAGES = Path(__file__).parent / "pages"
 STATIC = {name: (PAGES / name).read_bytes() for name in ("style.css", "live.js", "icon.svg")}
+STATIC["style.css"] += STYLE.encode()
 VERSION = sha256(b"".join(STATIC.values())).hexdigest()[:12]
 
 _JINJA = Environment(
