@@ -27,6 +27,8 @@ TYPES: dict[str, tuple[Any, Any]] = {
     "void_invoice": (params.InvoiceVoidInvoiceParams, stripe.Invoice),
     "delete_draft_invoice": (None, stripe.Invoice),
     "get_payment": (None, stripe.PaymentIntent),
+    "attach_payment_method": (params.PaymentMethodAttachParams, stripe.PaymentMethod),
+    "detach_payment_method": (params.PaymentMethodDetachParams, stripe.PaymentMethod),
     "take_payment": (params.PaymentIntentCreateParams, stripe.PaymentIntent),
     "refund": (params.RefundCreateParams, stripe.Refund),
 }

@@ -76,6 +76,11 @@ async def test_what_it_can_do_is_done_as_stripes_library_sees_it(stripe: LocalSt
     second = await one.done("take_payment", payment(stripe, made.external_id, 500), "am_second")
     await one.undone("take_payment", asked, second)
     assert [back.amount for back in stripe.refunds(second.external_id)] == [500]
+    saving = {"id": stripe.card(), "customer": made.external_id}
+    saved = await one.done("attach_payment_method", saving, "am_card")
+    assert stripe.client.v1.payment_methods.retrieve(saving["id"]).customer == made.external_id
+    await one.undone("attach_payment_method", saving, saved)
+    assert stripe.client.v1.payment_methods.retrieve(saving["id"]).customer is None
     await one.undone("create_customer", given, made)
     assert stripe.customers("kato@customer.test") == []
     assert (await one.done("get_customer", {"id": made.external_id}, purpose="read")).output["found"] is False

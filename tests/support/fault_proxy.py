@@ -10,9 +10,9 @@ import socket
 import struct
 from typing import Any, Literal, Self
 
-Fault = Literal["refused", "unavailable", "limited", "slow", "late", "lost"]
+Fault = Literal["refused", "unavailable", "limited", "denied", "slow", "late", "lost"]
 """refused: the line is closed before the server sees anything. unavailable: 503 with Retry-After, the server sees
-nothing. limited: 429 the same. slow: the server gets it only when the client has gone, that is never. late: done, and
+nothing. limited: 429 the same. denied: 403 the same. slow: the server gets it only when the client has gone, that is never. late: done, and
 answered after `LATE`. lost: done, and the line is reset instead of the answer."""
 
 LATE = 30.0
@@ -24,7 +24,11 @@ _OTHER_BODY = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(_OTHER) + _OTHER
 )
 _SAID = b"HTTP/1.1 %s\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-_SAYS = {"unavailable": _SAID % b"503 Service Unavailable", "limited": _SAID % b"429 Too Many Requests"}
+_SAYS = {
+    "unavailable": _SAID % b"503 Service Unavailable",
+    "limited": _SAID % b"429 Too Many Requests",
+    "denied": _SAID % b"403 Forbidden",
+}
 
 
 class FaultProxy:
