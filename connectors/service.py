@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from connectors.answers import Seen
 from connectors.auth import AUTH, Resolve, credentials, header_value, with_query
-from connectors.client import DEFAULT_HEADERS, Answer, Client, Wire, origin_of, same_origin
+from connectors.client import DEFAULT_HEADERS, MAX_BODY, Answer, Client, Wire, origin_of, same_origin
 from connectors.guard import AddressRefused, Guard
 from connectors.letter import build
 from connectors.login import Login
@@ -45,7 +45,7 @@ def is_secret(kind: Json) -> bool:
 
 
 def read_place(
-    name: str, settings: Mapping[str, Json], default_origin: str = "", *, tools: Tools
+    name: str, settings: Mapping[str, Json], default_origin: str = "", *, tools: Tools, largest: int = MAX_BODY
 ) -> tuple[str, Client]:
     """(origin, the client for it) from the settings of a connection. Raises SettingsError.
 
@@ -61,7 +61,8 @@ def read_place(
     if settings.get("certificate_password") is not None:
         password = partial(resolver(tools), secret_only(name, "certificate_password", settings["certificate_password"]))
     ca = trusted_file(name, settings.get("ca"))
-    return origin.rstrip("/"), Client(guard=guard, ca=ca, certificate=own, password=password)
+    client = Client(guard=guard, ca=ca, certificate=own, password=password, max_body=largest)
+    return origin.rstrip("/"), client
 
 
 def switch(name: str, settings: Mapping[str, Json], word: str) -> bool:

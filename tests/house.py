@@ -60,6 +60,7 @@ HOMES = {
     "apprise": ("runner.chat",),
     "apscheduler": ("runner.triggers.schedule",),
     "argon2": ("runner.people.access",),
+    "asyncssh": ("connectors.sftp",),
     "authlib": ("runner.people.provider", "connectors.oauth"),
     "babel": ("runner.locales",),
     "cryptography": ("runner.store.vault",),
