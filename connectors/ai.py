@@ -83,7 +83,7 @@ ACTIONS: Mapping[str, Action] = {
         replace(
             _action(
                 "agent",
-                "Works towards a goal with tools, in an `agent` step.",
+                "One turn of an agent. An `agent` step asks for it, with the tools it gives.",
                 {"goal": "text", "context": "any or empty"},
                 {"text": "text", "calls": "list"},
             ),

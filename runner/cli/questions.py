@@ -59,7 +59,9 @@ def _around(story: Story, path: str) -> str:
     while "/" in path:
         path = path.rpartition("/")[0]
         step = story.bundle.find(path)
-        if list_of(path):
+        if step is not None and step.verb == "agent":
+            found.append(f"agent {story.place(path)}")
+        elif list_of(path) and (each := story.bundle.find(list_of(path))) is not None and each.verb == "each":
             found.append(f"item {story.place(path)} ({path})")
         elif step is not None and step.verb == "call":
             found.append(f"flow {step.flow} (called by {story.place(path)})")

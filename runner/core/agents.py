@@ -134,13 +134,14 @@ def _over_limit(place: Place, moves: Sequence[Scope], tool: str) -> str:
     assert known is not None
     called = sum(move.kind == "tool" for move in moves[known.begun_after :])
     if tool and called >= limits.calls:
-        times = "1 tool call" if called == 1 else f"{called} tool calls"
-        return f"It has made {times}, as many as it may (limits: calls), and wants another one: {tool}."
+        return f"The limit of tool calls is reached ({called}, limits: calls), and it wants another one: {tool}."
     worked = _worked(place.state, place.path, known.begun_after)
     if worked >= limits.within:
-        return f"It has worked for {worked // 1000} s, and may for {limits.within // 1000} s (limits: within)."
+        spent, most = worked // 1000, limits.within // 1000
+        return f"It has worked for {spent} s, and may for {most} s (limits: within)."
     if limits.cost is not None and _cost_left(place) <= 0:
-        return f"Its model has cost as much as it may, {limits.cost:g} (limits: cost)."
+        cost = f"{limits.cost:g}"
+        return f"Its model has cost as much as it may, {cost} (limits: cost)."
     return ""
 
 

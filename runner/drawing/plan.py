@@ -206,7 +206,7 @@ class _Planning:
 
 def title_of(actions: Mapping[str, Action], step: Step, named: Callable[[str], str] = str) -> str:
     """What a step does, in words."""
-    if step.action:
+    if step.action and step.verb != "agent":
         return action_title(actions, step.action)
     told = {
         "wait": _("Waits {time}", time=duration(step.wait)),
@@ -217,6 +217,7 @@ def title_of(actions: Mapping[str, Action], step: Step, named: Callable[[str], s
         "call": _("Runs the flow {flow}", flow=step.flow),
         "emit": _("Sends the event {event}", event=step.event),
         "hand_off": _("Hands over to {who}", who=named(step.hand_off_to)),
+        "agent": _("An agent works with {names}", names=", ".join(branch.name for branch in step.branches)),
         "approve": _("Asks: {question}", question=step.approval.question if step.approval else ""),
     }
     return shown(told.get(step.verb, step.verb))

@@ -270,7 +270,8 @@ def _tools(model: Any, path: Path, source: Source) -> Iterator[Branch]:
 
 
 def _tool_gate(tool: Step, written: Any) -> Step:
-    question = f"Let {tool.tool_of} do this: {tool.action}?"
+    agent, action = tool.tool_of, tool.action
+    question = f"Let {agent} do this: {action}?"
     if isinstance(written, str):
         approval = Approval(question=question, covers=(tool.id,), by=(written,))
     else:

@@ -19,7 +19,7 @@ from runner.language.bundle import Bundle
 from runner.recorded import retold
 from runner.store.abridged import WHOLE, Abridged
 from runner.store.facts import LogRow
-from runner.telling import sent
+from runner.telling import sent, sentences
 from runner.telling.scopes import Scopes
 from runner.telling.sentences import BUSY, ENDS, FOLLOWS, GOES_ON, LOOKED, NOT_MADE_GOOD, NOTHING, STEP_FAILED, said_of
 from runner.telling.tree import Line, Tree
@@ -198,7 +198,8 @@ class Teller:
             self.say(event, "good", _("{done}: {call}{known}{again}.", done=done, call=about, known=known, again=again))
         elif event.purpose == "read":
             what = _("nothing was found") if event.output.get("found") is False else _("read")
-            self.say(event, "done", _("{call}: {what}{again}.", call=about, what=what, again=again))
+            turn = sentences.turn_of(self.bundle.actions.get(self._intents[event.call].action), event.output)
+            self.say(event, "done", turn or _("{call}: {what}{again}.", call=about, what=what, again=again))
         else:
             self._has_effects = True
             self.say(event, "done", _("{call}: done{again}{known}.", call=about, again=again, known=known))
@@ -264,8 +265,8 @@ class Teller:
         if event.kind == "parallel":
             names = ", ".join(branch.name for branch in self.bundle.step(event.step).branches)
             self.say(event, "note", _("At once: {names}.", names=names))
-        else:
-            self.scopes.started(event, self._seq)
+        elif why := self.scopes.started(event, self._seq):
+            self.say(event, "note", sentence(_("Not called: {why}", why=why)))
 
     def scope_ended(self, event: e.ScopeEnded) -> None:
         self._forget(self.scopes.ended(event, self._seq))

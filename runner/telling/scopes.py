@@ -109,6 +109,21 @@ class Listed(Told):
         return "done" if self.done + len(self.accepted) == self.total else "wait"
 
 
+class Agent(Told):
+    """An agent: how many turns of its model and calls of tools there were."""
+
+    turns = 0
+    calls = 0
+
+    def text(self) -> str:
+        """What it did so far."""
+        if self.undoes:
+            return _("What its tools did is made good.")
+        turns = several("{count:,} turn of its model", "{count:,} turns of its model", self.turns)
+        calls = several("{count:,} tool call", "{count:,} tool calls", self.calls)
+        return _("Agent: {turns}, {calls}.", turns=turns, calls=calls)
+
+
 ITEM: dict[str, tuple[Sign, str]] = {
     "open": ("wait", marked("Under way.")), "done": ("done", marked("Done.")),
     "failed": ("failed", marked("Failed: {why}")), "aside": ("failed", marked("Set aside: {why}")),
@@ -150,10 +165,20 @@ class Scopes:
         own, outer = names.get(name, ""), names.get(list_of(scope).rpartition("/")[2], "")
         return own.removeprefix(outer).removeprefix("/") if outer else own
 
+    def around(self, step: str) -> Iterator[str]:
+        """The scopes around a step that have a line of their own, innermost first: what an agent does has none."""
+        return (path for path in _around(step) if not self.is_move(path))
+
+    def is_move(self, path: str) -> bool:
+        """A turn of an agent's model, or a call of one of its tools."""
+        each = self.bundle.find(list_of(path)) if list_of(path) else None
+        return each is not None and each.verb == "agent"
+
     # -- what the log says --
 
-    def started(self, event: e.ScopeStarted, seq: int) -> None:
-        """A list, an item or a called flow begins."""
+    def started(self, event: e.ScopeStarted, seq: int) -> str:
+        """A list, an item, a called flow, an agent or something that it does begins. Why not, of a tool's call that
+        does not fit; else empty."""
         step = event.step
         if event.kind == "each":
             total = len(event.value) if isinstance(event.value, list) else 0
@@ -169,10 +194,22 @@ class Scopes:
             self.ensure(step, event.at, seq)
             self._told[step] = Told(self.names[step])
             self._begin(step, event.at, seq)
-        elif event.kind == "call":
+        elif event.kind in ("call", "agent"):
             self.ensure(step, event.at, seq)
-            self._told[step] = Told(plain(event.name))
+            before = self._told.get(step)
+            told = Told(plain(event.name)) if event.kind == "call" else Agent(step.rpartition("/")[2])
+            if isinstance(told, Agent) and isinstance(before, Agent):
+                told.turns, told.calls = before.turns, before.calls
+            self._told[step] = told
             self._begin(step, event.at, seq)
+        elif isinstance(agent := self._told.get(list_of(step)), Agent):
+            agent.turns += event.kind == "turn"
+            agent.calls += event.kind == "tool"
+            self._touch(list_of(step), seq)
+            why = plain(event.value["wrong"]) if event.kind == "tool" and event.value else ""
+            self.names |= {step: plain(event.name)} if why else {}
+            return why
+        return ""
 
     def ended(self, event: e.ScopeEnded, seq: int) -> str:
         """A scope has ended; the path of what is no longer told."""
@@ -238,7 +275,7 @@ class Scopes:
 
     def failed(self, step: str, why: str) -> None:
         """A step has failed, and with it every scope around it up to the item that may fail alone."""
-        for path in around(step):
+        for path in self.around(step):
             told = self._told.get(path)
             if told is None or isinstance(told, Listed):
                 continue
@@ -252,7 +289,7 @@ class Scopes:
 
     def not_made_good(self, step: str, why: str) -> None:
         """A compensation has failed."""
-        for path in around(step):
+        for path in self.around(step):
             if list_of(path) and path in self._told:
                 self._told[path].status, self._told[path].why = "failed", why
                 self._listed(path).is_seen(path)
@@ -280,7 +317,7 @@ class Scopes:
 
     def ensure(self, step: str, at: int, seq: int) -> None:
         """Every scope around a step has a line that what is said of the step can stand under."""
-        for path in reversed(list(around(step))):
+        for path in reversed(list(self.around(step))):
             if self._tree.head(path) is not None:
                 continue
             told = self._told.get(path) or self._unknown(path)
@@ -293,6 +330,8 @@ class Scopes:
     def _unknown(self, path: str) -> Told:
         name = self.names.get(path, path.rpartition("/")[2])
         step = self.bundle.find(path)
+        if step is not None and step.verb == "agent":
+            return Agent(name)
         if list_of(path) or step is None or step.verb == "call":
             return Told(step.flow if step is not None and not list_of(path) else name)
         return Listed(name)
@@ -301,6 +340,8 @@ class Scopes:
         """The scope as it is told while it is made good."""
         if isinstance(told, Listed):
             return Listed(told.name, told.total, undoes=True, made_good=self._left_out.made_good.get(path, 0))
+        if isinstance(told, Agent):
+            return Agent(told.name, undoes=True)
         if list_of(path):
             self._listed(path).undoing.add(path)
         return Told(told.name, undoes=True)
@@ -343,7 +384,8 @@ class Scopes:
         `asked`: where a person is asked something; `to_come`: what is still to be made good beside that.
         """
         items, others = (
-            {path for step in steps for path in (step, *around(step)) if list_of(path)} for steps in (asked, to_come)
+            {path for step in steps for path in (step, *self.around(step)) if list_of(path)}
+            for steps in (asked, to_come)
         )
         quiet: set[int] = set()
         good: set[int] = set()
@@ -377,10 +419,11 @@ class Scopes:
             sign = "good" if told.undoes else done
             form = marked("Flow {flow}: {title}.") if title else marked("Flow {flow}.")
             text = _(marked("What flow {flow} did is made good.") if told.undoes else form, flow=told.name, title=title)
+            text = told.text() if isinstance(told, Agent) else text
         self._tree.change(told.head, sign=sign, text=text)
 
 
-def around(step: str) -> Iterator[str]:
+def _around(step: str) -> Iterator[str]:
     """The scopes around a step, innermost first, lists among them."""
     while "/" in step:
         step = step.rpartition("/")[0]

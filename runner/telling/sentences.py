@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from runner.contract import Action, Json
 from runner.core import events as e
-from runner.telling.words import Sign
-from runner.tongue import marked
+from runner.telling.words import Sign, plain, sentence
+from runner.tongue import _, marked
 
 BUSY = {"unavailable": marked("not available"), "rate_limited": marked("too many requests")}
 NOTHING = {
@@ -71,3 +72,18 @@ def said_of(event: e.Event) -> tuple[Sign, str] | None:
     if is_of_end and not getattr(event, "about", ""):
         return "person", SAID_OF_END[type(event)]
     return SAID.get(type(event))
+
+
+LONGEST_SAID = 200
+"""Signs of an agent's last words that its line tells."""
+
+
+def turn_of(action: Action | None, output: Mapping[str, Json]) -> str:
+    """What an agent's model wants next, or its last words; empty for what is no turn of an agent."""
+    if action is None or not action.is_agent:
+        return ""
+    calls = [call for call in output.get("calls") or () if isinstance(call, Mapping)]
+    if calls:
+        return sentence(_("Asks for {tools}", tools=", ".join(plain(call.get("tool", "")) for call in calls)))
+    said = plain(output.get("text", ""))
+    return sentence(_("Says: {text}", text=said if len(said) <= LONGEST_SAID else f"{said[:LONGEST_SAID]}…"))

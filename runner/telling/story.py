@@ -72,7 +72,7 @@ class Story:
         each, last = list_of(path), path.rpartition("/")[2]
         aside = self.state.lists[each].aside.get(int(last)) if each in self.state.lists else None
         known = self.state.scopes.get(path)
-        if not each:
+        if not each or (known is not None and known.kind in ("turn", "tool")):
             return last
         name = self.names.get(path) or (aside.name if aside else "") or (known.name if known else "")
         return words.plain(name) or last

@@ -161,7 +161,7 @@ class _Drawing:
             self._open["timer", event.step] = (event.at, event)
         elif isinstance(event, e.TimerFired):
             self._end("timer", event.step, at=event.at, look="wait")
-        elif isinstance(event, e.ScopeStarted) and event.kind != "parallel":
+        elif isinstance(event, e.ScopeStarted) and event.kind not in ("parallel", "turn", "tool"):
             self._open["scope", event.step] = (event.at, event)
         elif isinstance(event, e.ScopeEnded | e.ItemSetAside):
             self._end("scope", event.step, at=event.at, look="scope")

@@ -155,7 +155,7 @@ def test_as_many_calls_as_it_may_and_then_a_person() -> None:
     handed = facts(played, e.HandedOff)[-1]
     assert handed.kind == "failure"
     assert handed.step == "handle"
-    assert handed.summary == "It has made 2 tool calls, as many as it may (limits: calls), and wants another one: look."
+    assert handed.summary == "The limit of tool calls is reached (2, limits: calls), and it wants another one: look."
     assert handed.choices == ("retry", "skip", "compensate", "take_over")
     assert len([event for event in facts(played, e.CallIntended) if event.step.endswith("look")]) == 2
     assert played.state.status == ""
@@ -163,7 +163,7 @@ def test_as_many_calls_as_it_may_and_then_a_person() -> None:
 
 def test_wrong_calls_count() -> None:
     played = run(bundle(agent(CHECK, calls=1)), script(*[wants(("erase", {}))] * 9))
-    assert facts(played, e.HandedOff)[-1].summary.startswith("It has made 1 tool call, as many as it may")
+    assert facts(played, e.HandedOff)[-1].summary.startswith("The limit of tool calls is reached (1,")
 
 
 def test_a_person_lets_it_go_on_with_its_limits_anew() -> None:
