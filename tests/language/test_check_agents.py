@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from runner.contract import Action
@@ -21,24 +19,25 @@ MARK = (
     "        compensate: { mark: crm.update_contact, with: { id: \"${{ input.id }}\", status: x } }\n"
 )  # fmt: skip
 MAIL = (
-    "      - id: answer\n        do: mail.send\n        with: { to: \"${{ inputs.email }}\" }\n        approve: team:sales\n"
-    "        compensate: { hand_off: team:sales }\n"
+    "      - id: answer\n        do: mail.send\n        with: { to: \"${{ inputs.email }}\" }\n        approve: team:sales_ops\n"
+    "        compensate: { hand_off: team:sales_ops }\n"
 )  # fmt: skip
 LIMITS = "    limits: { calls: 5, within: 10 min }\n"
 
 
 @pytest.fixture(autouse=True)
-def _agents(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _agents(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ACTIONS, "ai.agent", AGENT)
     monkeypatch.setitem(ACTIONS, "ai.scan", SCAN)
-    yield
 
 
 def flow(
     tools: str = MARK + MAIL, *, agent: str = "agent: ai.agent", goal: str = "goal: Help.", limits: str = LIMITS, after: str = "",
     before: str = "",
 ) -> str:  # fmt: skip
-    return f"{TOP}steps:\n{before}  - id: handle\n    {agent}\n    with: {{ {goal} }}\n    tools:\n{tools}{limits}{after}"
+    return (
+        f"{TOP}steps:\n{before}  - id: handle\n    {agent}\n    with: {{ {goal} }}\n    tools:\n{tools}{limits}{after}"
+    )
 
 
 def lines(text: str) -> list[str]:
@@ -54,17 +53,17 @@ def test_an_agent_in_order() -> None:
 
 
 SHAPES = [
-    (flow("      []\n"), ['10:7 FL006 "tools" is empty | ']),
-    (flow(limits=""), ['8:5 FL005 "limits" is missing | ']),
-    (flow(limits="    limits: { within: 10 min }\n"), ['"calls" is missing']),
+    (flow("      []\n"), ['12:7 FL006 "tools" is empty | ']),
+    (flow(limits=""), ['8:5 FL005 an agent step has no "limits" | ']),
+    (flow(limits="    limits: { within: 10 min }\n"), ['21:13 FL005 limits has no "calls" | for example calls: 10']),
     (flow(limits="    limits: { calls: 0, within: 10 min }\n"), ['"calls" must be at least 1, and 0 is not']),
     (flow(limits="    limits: { calls: 101, within: 10 min }\n"), ['"calls" must be at most 100, and 101 is not']),
     (flow(limits="    limits: { calls: 5, within: 2 business days }\n"), ["needs a calendar"]),
     (flow(limits="    limits: { calls: 5, within: 1 min, cost: 0 }\n"), ['"cost"']),
-    (flow("      - { id: x, approve: Really?, by: team:sales }\n"), ["one of these words"]),
+    (flow("      - { id: x, approve: Really?, by: team:sales_ops }\n"), ["one of these words"]),
     (flow("      - { id: x, read: crm.get_contact, when: true }\n"), ['when']),
     (flow(MARK + "        unattended: It is fine.\n"), ["unattended"]),
-    (flow(MARK.replace("compensate", "approve: { within: 1 day }\n        compensate")), ['"by" is missing']),
+    (flow(MARK.replace("compensate", "approve: { within: 1 day }\n        compensate")), ['approve has no "by" | for example by: team:finance']),
 ]  # fmt: skip
 
 
@@ -95,25 +94,25 @@ RULES = [
     (flow(goal="context: x"), "FL208", 'ai.agent needs the field "goal"', "it is a text"),
     (flow("      - id: mark\n        do: crm.update_contact\n"),
      "FL202", '"mark" changes the world and does not say how it is made good', "cancel, mark, correct, quarantine or hand_off; or none with a reason"),
-    (flow(MAIL.replace("        approve: team:sales\n", "")),
+    (flow(MAIL.replace("        approve: team:sales_ops\n", "")),
      "FL203", '"answer" cannot be undone, and nobody is asked before it',
      "A mail that has gone out cannot be taken back. Say who is asked before each of its calls: approve: team:…"),
-    (flow(MARK + MARK), "FL105", 'the id "mark" is taken by the step on line 11', "every step of a flow has its own"),
+    (flow(MARK + MARK), "FL105", 'the id "mark" is taken by the step on line 12', "every step of a flow has its own"),
     (flow(MARK.replace("input.id", "input.mail")),
      "FL101", 'the input of "mark" has no "mail"', "it has: id, status"),
     (flow(goal='goal: "${{ input.id }}"'), "FL101", 'there is no name "input"', 'did you mean "inputs"?'),
     (flow(goal='goal: "${{ steps.mark.id }}"'),
      "FL102", '"mark" is a tool of "handle", and what it answers goes to its model alone', "afterwards there are steps.handle.text and .did"),
     (flow(MARK.replace("inputs.id", "steps.handle.text")), "FL102", 'step "handle" has not run yet here', "use a step above this one"),
-    (flow(MAIL.replace("team:sales\n", "team:sale\n", 1)), "FL301", "there is no team:sale", 'did you mean "team:sales"?'),
-    (flow(MAIL.replace("approve: team:sales", "approve: { by: team:sale }")),
-     "FL301", "there is no team:sale", 'did you mean "team:sales"?'),
-    (flow(MAIL.replace("approve: team:sales", 'approve: { by: team:sales, question: "Send ${{ input.text }} to ${{ input.who }}?" }')),
-     "FL101", 'the input of "answer_approval" has no "who"', "it has: to, subject, text, template and values"),
-    (flow(before="  - { id: go, approve: Do it?, covers: [mark], by: team:sales }\n"),
+    (flow(MAIL.replace("team:sales_ops\n", "team:sale_ops\n", 1)), "FL301", 'there is no team "sale_ops" in people.yaml', 'did you mean "team:sales_ops"?'),
+    (flow(MAIL.replace("approve: team:sales_ops", "approve: { by: team:sale_ops }")),
+     "FL301", 'there is no team "sale_ops" in people.yaml', 'did you mean "team:sales_ops"?'),
+    (flow(MAIL.replace("approve: team:sales_ops", 'approve: { by: team:sales_ops, question: "Send ${{ input.text }} to ${{ input.who }}?" }')),
+     "FL101", 'the input of "answer" has no "who"', "it has: subject, template, text, to, values"),
+    (flow(before="  - { id: go, approve: Do it?, covers: [mark], by: team:sales_ops }\n"),
      "FL302", '"mark" is a tool of "handle", and nobody knows yet what it will be given',
      "say at the tool who is asked before each of its calls: approve: …"),
-    (flow(after='  - id: note\n    do: mail.send\n    with: { to: a@b.co, subject: x, text: "${{ steps.handle.text }}" }\n    compensate: { hand_off: team:sales }\n'),
+    (flow(after='  - id: note\n    do: mail.send\n    with: { to: a@b.co, subject: x, text: "${{ steps.handle.text }}" }\n    compensate: { hand_off: team:sales_ops }\n'),
      "FL207", '"note" cannot be undone, and nobody has read what "handle" answered', "put an approval before it, or say why not: unattended: …"),
     (flow(after="  - { id: told, read: crm.get_contact, with: { email: a@b.co } }\n"),
      "FL204", '"answer" cannot be undone and stands before "told", which can still fail', "move it to the end, or say why not: accept_order: …"),
@@ -124,7 +123,6 @@ RULES = [
 def test_each_rule_says_it_in_its_words(text: str, code: str, what: str, hint: str) -> None:
     found = [one for one in check(text, "sample.yaml")[1] if one.code == code]
     assert [(one.what, one.hint) for one in found][:1] == [(what, hint)], lines(text)
-    assert "\n" not in text.splitlines()[found[0].line - 1]
     assert found[0].line > 7
 
 

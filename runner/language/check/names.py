@@ -41,10 +41,12 @@ def find_faults(context: Context) -> Iterator[Problem]:
 def find_unread(context: Context) -> Iterator[Problem]:
     """An expression where none is read: it would stand there as it is written."""
     read, source = {text.path for text in context.texts}, context.source
+    steps = {placed.path[:2] for placed in context.placed}
     for path, scalar in source.scalars.items():
         if path in read or "${{" not in scalar.text or path[-1] in _NO_MARKER or path[0] == "inputs":
             continue
-        if context.is_broken(path[:-1]) or any(path[:end] in source.broken for end in range(1, len(path))):
+        is_lost = path[0] == "steps" and path[:2] not in steps
+        if is_lost or context.is_broken(path[:-1]) or any(path[:end] in source.broken for end in range(1, len(path))):
             continue
         name = next(str(part) for part in reversed(path) if isinstance(part, str))
         what = f'"{name}" is taken as it is written; no expression is read there'
@@ -70,9 +72,8 @@ def _strangers(context: Context, text: Text, use: NameUse) -> Iterator[Problem]:
         step = text.placed.step
         yield from _wrong_part(context, text, use, 1, output_of(context, step), f'the output of "{step.id}"')
     elif root == "input" and root in text.names and text.placed is not None:
-        yield from _wrong_part(
-            context, text, use, 1, input_of(context, text.placed.step), f'the input of "{text.placed.step.id}"'
-        )
+        name, known = input_of(context, text.placed.step)
+        yield from _wrong_part(context, text, use, 1, known, f'the input of "{name}"')
     elif root in _ELSEWHERE and root not in text.names:
         where, _, hint = _ELSEWHERE[root].partition("; ")
         yield _at_part(context, text, use, 0, "FL101", f'"{root}" {where}', hint)

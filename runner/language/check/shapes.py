@@ -58,13 +58,13 @@ def output_of(context: Context, step: Step) -> Mapping[str, Shape] | None:
     return {**found, "found": FieldType(kind="yes_no")} if step.verb == "read" else found
 
 
-def input_of(context: Context, step: Step) -> Mapping[str, Shape] | None:
-    """The fields of `input`: what a tool of an agent is given."""
+def input_of(context: Context, step: Step) -> tuple[str, Mapping[str, Shape] | None]:
+    """(the tool, the fields of `input`): what a tool of an agent is given."""
     name = step.approval.covers[0] if step.approval is not None else step.id  # its approval sees it too
     action = context.action(context.by_id[name].step.action) if name in context.by_id else None
     if action is None or action.open_input:
-        return None
-    return {name: shape_of(written) for name, written in action.input.items()}
+        return name, None
+    return name, {field: shape_of(written) for field, written in action.input.items()}
 
 
 def _sent(action: Action, step: Step) -> dict[str, FieldType]:
@@ -154,7 +154,7 @@ def shape_at(context: Context, text: Text, path: tuple[Key, ...]) -> Shape:
     elif root == "output" and text.placed is not None and text.reach == "compensation":
         known = output_of(context, text.placed.step)
     elif root == "input" and text.placed is not None and root in text.names:
-        known = input_of(context, text.placed.step)
+        known = input_of(context, text.placed.step)[1]
     elif root == "item":
         shape = items_of(context, lists[-1]) if (lists := lists_around(text)) else None
         known = below(shape)
