@@ -132,6 +132,7 @@ class _Failing:
     def write(self) -> Iterator[Trial]:
         if self.step.find is not None and not self._is_found:
             yield self._trial("several", {"find": Answer(count=2, stays=True)})
+            yield self._fails_later()("found", {"find": Answer(count=1, stays=True)})
         if self._is_found:
             return
         yield self._trial("refused", {"do": NO})
@@ -196,12 +197,22 @@ class _Failing:
             for word in ("no", "late"):
                 yield self._said(f"undo_{word}", f"{self.pattern}:undo", word, failing(f"undo_{word}"))
         yield failing("undo_refused", {"undo": NO})
-        if words.word == "quarantine" and not words.action:
+        if self.bundle.actions[self._undo_action].own:
             return
         yield failing("undo_not_sent", {"undo": NOT_SENT})
         yield failing("undo_lost_happened", {"undo": LOST})
         yield failing("undo_lost_did_not", {"undo": LOST_BEFORE})
         yield failing("undo_lost_for_ever", {"undo": SILENCE, "undo_lookup": SILENCE})
+        dies_at = self._name("undo")
+        yield replace(failing("undo_killed_happened"), dies_at=dies_at)
+        yield replace(failing("undo_killed_did_not", {"undo": LOST_BEFORE}), dies_at=dies_at)
+
+    @property
+    def _undo_action(self) -> str:
+        words, own = self.step.compensate, self.bundle.actions[self.step.action].undo
+        if words is not None and (words.action or words.word == "quarantine"):
+            return words.action or "quarantine.add"
+        return f"{self.step.action.partition('.')[0]}.{own.action}" if own is not None else ""
 
     def _fails_later(self) -> Callable[..., Trial]:
         later = self._last_behind()
@@ -270,9 +281,10 @@ class Death(Calm):
 
 
 WAYS: Sequence[str] = (
-    "several", "refused", "not_sent", "lost_happened", "lost_did_not", "lost_for_ever", "no_answer", "not_found",
-    "killed", "killed_happened", "killed_did_not", "no", "late", "never", "answer_nobody_answers", "answer_compensate",
-    "answer_close", "undo_no", "undo_late", "undo_refused", "undo_not_sent", "undo_lost_happened", "undo_lost_did_not",
-    "undo_lost_for_ever", "stop_here", "stop_compensate",
+    "found", "several", "refused", "not_sent", "lost_happened", "lost_did_not", "lost_for_ever", "no_answer",
+    "not_found", "killed", "killed_happened", "killed_did_not", "no", "late", "never", "answer_nobody_answers",
+    "answer_compensate", "answer_close", "undo_no", "undo_late", "undo_refused", "undo_not_sent", "undo_lost_happened",
+    "undo_lost_did_not", "undo_lost_for_ever", "undo_killed_happened", "undo_killed_did_not", "stop_here",
+    "stop_compensate",
 )  # fmt: skip
 """Every way there is, in the order in which they are told."""

@@ -15,6 +15,7 @@ from runner.telling.words import Sign
 from runner.tongue import _, marked, several
 
 WAYS: Mapping[str, str] = {
+    "found": marked("found, not made"),
     "several": marked("several records match"),
     "refused": marked("refused"),
     "not_sent": marked("cannot be sent"),
@@ -39,6 +40,8 @@ WAYS: Mapping[str, str] = {
     "undo_lost_happened": marked("undo: answer lost, it had happened"),
     "undo_lost_did_not": marked("undo: answer lost, it had not happened"),
     "undo_lost_for_ever": marked("undo: answer lost, nothing can be looked up"),
+    "undo_killed_happened": marked("undo: engine dies, it had happened"),
+    "undo_killed_did_not": marked("undo: engine dies, it had not happened"),
     "stop_here": marked("stopped here by hand"),
     "stop_compensate": marked("stopped and made good by hand"),
 }
