@@ -10,7 +10,7 @@ from runner.errors import EvaluationError
 from runner.language.bundle import Bundle
 from runner.language.expressions import names
 from runner.language.expressions.comparisons import Comparison, comparisons, lone_path
-from runner.language.flow import Flow, Step
+from runner.language.flow import NUMBERED, Flow, Step
 
 Origin = tuple[str, ...]
 """Where a value comes from: `("inputs", "amount")`, `("steps", "log/mail", "id")` (by the step's pattern), or
@@ -68,9 +68,12 @@ class Places:
                 deeper = Reach(prefixes=(inside,), given=step.with_, around=reach)
                 yield from self._walk(self.bundle.called[step.flow].steps, inside, deeper, own)
             before: tuple[tuple[str, Reach], ...] = ()
+            if step.verb == "agent":
+                yield Stand(pattern=inside + step.turn.id, step=step.turn, reach=reach, guards=own)
             for branch in step.branches:
-                if step.verb == "each":
-                    deeper = replace(reach, prefixes=(inside, *reach.prefixes), item=self.list_of(step, reach))
+                if step.verb in NUMBERED:
+                    item = self.list_of(step, reach) if step.verb == "each" else reach.item
+                    deeper = replace(reach, prefixes=(inside, *reach.prefixes), item=item)
                     yield from self._walk(branch.steps, inside, deeper, own)
                     continue
                 if branch.when is not None:

@@ -18,7 +18,7 @@ from runner.language.bundle import Bundle
 from runner.language.expressions import needed
 from runner.language.expressions.comparisons import Comparison
 from runner.language.fields import FieldType, field_types
-from runner.language.flow import Flow
+from runner.language.flow import MODEL, Flow, Step
 from runner.language.samples import sample_output
 from runner.language.types import sample_entry
 from runner.people.operations import Order
@@ -28,6 +28,8 @@ SEVERAL = 3
 MOST_TRIES = 60
 """How many values for one step's conditions are tried."""
 OTHER = "something else"
+LETTER = ("subject", "text")
+"""Fields that a mail may leave to a template, and a model has to write."""
 WORDS: Mapping[str, Word] = {"no": "no", "late": "late", "yes": "yes"}
 
 
@@ -184,7 +186,7 @@ class _Making:
         self.bundle = bundle
         self.inputs: dict[str, Json] = dict(deepcopy(dict(inputs)))
         self.outputs: dict[tuple[str, Purpose], dict[str, Json]] = dict(self._open_outputs())
-        self.script: dict[CallName, Sequence[Answer]] = {}
+        self.script: dict[CallName, Sequence[Answer]] = dict(self._agents())
         self.events: dict[str, Mapping[str, Json] | None] = {}
         self.approvals: dict[str, Word] = {}
 
@@ -205,6 +207,22 @@ class _Making:
                     more[name] = {field: f"draft {field}" for field in inner if not field.isdigit()}
             if more:
                 yield (pattern, "do" if step.verb == "do" else "read"), more
+
+    def _agents(self) -> Iterator[tuple[CallName, Sequence[Answer]]]:
+        """An agent's model wants every tool once, in the order in which they are written, and then nothing more."""
+        for pattern, step in self.bundle.steps.items():
+            if step.verb != "agent" or step.limits is None:
+                continue
+            tools = [branch.steps[-1] for branch in step.branches][: step.limits.calls]
+            calls = [{"tool": tool.id, "input": self._wanted(tool)} for tool in tools]
+            turns = (Answer(output={"calls": calls}), Answer(output={"calls": [], "text": "Done."}, stays=True))
+            yield CallName(step=f"{pattern}/{MODEL}", purpose="read"), turns
+
+    def _wanted(self, tool: Step) -> dict[str, Json]:
+        kinds = field_types(self.bundle.actions[tool.action].input)
+        wanted = {name: kind for name, kind in kinds.items() if name not in tool.with_ and kind.kind != "file"}
+        meant = {name: kind for name, kind in wanted.items() if not kind.optional or name in LETTER}
+        return {name: sample_entry(name, kind) for name, kind in meant.items()}
 
     def take(self, choice: Choice) -> None:
         kind, name, rest = choice.origin[0], choice.origin[1], choice.origin[2:]

@@ -67,7 +67,8 @@ def _is_meant(path: str, course: Course) -> bool:
     parts = path.split("/")
     counts = {ev.step: len(ev.value) for ev in course.events if isinstance(ev, e.ScopeStarted) and ev.kind == "each"}
     for place, part in enumerate(parts):
-        if part.isdigit() and int(part) != (counts.get("/".join(parts[:place]), 1) + 1) // 2:
+        count = counts.get("/".join(parts[:place]))
+        if part.isdigit() and count is not None and int(part) != (count + 1) // 2:
             return False
     return True
 
@@ -215,7 +216,7 @@ class _Failing:
         return f"{self.step.action.partition('.')[0]}.{own.action}" if own is not None else ""
 
     def _fails_later(self) -> Callable[..., Trial]:
-        later = self._last_behind()
+        later = self._last_behind() if self.bundle.flow.on_failure.do == "compensate" else None
         if later is None:
             return self._stopped
 
@@ -239,7 +240,8 @@ class _Failing:
         own = self._catcher(self.path)
         for call in reversed(calls[place + 1 :]):
             step = self.bundle.step(call.step)
-            if step.if_refused != "continue" and self._catcher(call.step) in ("", own):
+            asks = step.if_refused == "continue" or step.tool_of  # what fails for an agent is a person's matter
+            if not asks and self._catcher(call.step) in ("", own):
                 return call
         return None
 
