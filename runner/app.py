@@ -190,7 +190,7 @@ class OwnDriver:
             opened.callback(self.store.close)
             if self.store.restored:
                 raise StoreError(
-                    f"{self.store.path} was put back from a copy, so what was done since is not in its log; look at "
+                    f"{self.store.name} was put back from a copy, so what was done since is not in its log; look at "
                     "the open runs (`amends runs list`), then `amends db go-on` pauses each and lets the project go on"
                 )
             self.outside = ProjectOutside(self._project, self.store)

@@ -14,6 +14,8 @@ from runner.core.events import HandedOff
 from runner.errors import NotFound, SettingsError
 from runner.language.settings import Settings, load_settings
 from runner.language.source import read_bytes
+from runner.secrets import Secrets
+from runner.store.database import is_address
 from runner.store.facts import HandOffView, RunFilter, RunView
 from runner.store.personal import V
 from runner.store.sql import FLOOR, SqlStore, open_store
@@ -78,7 +80,7 @@ class Reading:
         """What to say while there is so little room that no new run is started; else empty."""
         if not self.has_log or not self.store.is_short:
             return ""
-        left, path = shown_size(self.store.room_left()), self.store.path
+        left, path = shown_size(self.store.room_left()), self.store.name
         return _(
             "Only {left} are free on the disk of {path}: no new run is started until there are {floor}, and runs under "
             "way go on. Free some space, or remove ended runs: amends db prune",
@@ -115,11 +117,19 @@ class Reading:
 
 
 def database_url(folder: Path, settings: Settings) -> str:
-    """Where a project's database is, empty for the usual place. Raises SettingsError."""
+    """Where a project's database is, empty for the usual place. Raises SecretMissing, SettingsError."""
     if settings.database_secret:
-        raise SettingsError(
-            f"amends.yaml: database names the secret {settings.database_secret}, but PostgreSQL is not there yet; "
-            "name a file, or leave the line out"
-        )
+        return address_of(folder, settings.database_secret)
     usual = settings.database == ".amends/amends.db"
     return "" if usual else f"sqlite:///{folder / settings.database}"
+
+
+def address_of(folder: Path, secret: str) -> str:
+    """The address of a PostgreSQL database that a secret holds. Raises SecretMissing, SettingsError."""
+    url = Secrets(folder).value(secret)
+    if not is_address(url):
+        raise SettingsError(
+            f"the secret {secret} is to hold the address of a PostgreSQL database, and that begins with postgresql://; "
+            "to keep the runs in a file write `database: path/to/file.db`"
+        )
+    return url

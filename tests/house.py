@@ -80,7 +80,7 @@ HOMES = {
     "markupsafe": ("runner.web", "runner.language", "runner.people"),
     "pydantic": ("runner.language", "runner.settings", "connectors", "runner.triggers", "runner.web"),
     "pydantic_core": ("runner.language", "runner.settings", "connectors"),
-    "psycopg": ("connectors.sql",),
+    "psycopg": ("connectors.sql", "runner.store.postgres"),
     "pymysql": ("connectors.sql",),
     "python_calamine": ("connectors.sheet",),
     "rich": ("runner.cli",),

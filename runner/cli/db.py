@@ -1,4 +1,4 @@
-"""`amends db`: the database as a file."""
+"""`amends db`: the database as a whole."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import typer
 from runner.cli import page, place, watching
 from runner.errors import NotPossible
 from runner.people.pruning import Pruned, keep_of
+from runner.reading import address_of, database_url
+from runner.store.copying import copy_database
 from runner.store.prune import due
 from runner.store.sqlite import shown_size
 from runner.telling import times
 from runner.telling.words import sentence
 
-COMMANDS = place.noun("The database as a file.")
+COMMANDS = place.noun("The database as a whole.")
 
 
 @COMMANDS.command(help="Copy the database while the project runs.")
@@ -53,6 +55,25 @@ def prune(
     page.say(f"{what} would be removed." if dry_run else f"{what} removed; {shown_size(max(freed, 0))} given back.")
     if done.note:
         page.say(sentence(done.note))
+
+
+@COMMANDS.command(help="Copy everything, open runs too, to an empty database: to PostgreSQL, or back to a file.")
+def copy(
+    to: Annotated[str, typer.Argument(help="The secret with a PostgreSQL address, or sqlite:///path/to/file.db.")],
+    as_json: place.AsJson = False,
+) -> None:
+    with place.reading() as project:
+        source = database_url(project.folder, project.settings)
+        target = to if to.startswith("sqlite:") else address_of(project.folder, to)
+        copied = copy_database(project.folder, source=source, target=target, clock=project.clock)
+    if as_json:
+        page.say_json(copied)
+        return
+    line = f"database: {to.removeprefix('sqlite:///')}" if target is to else f"database: {{ secret: {to} }}"
+    page.say(
+        f"{times.counted(copied['runs'], 'run')} with {copied['log']} entries copied; every chain holds there.",
+        f"The project still uses the old database. Write this line into amends.yaml and start it again: {line}",
+    )
 
 
 @COMMANDS.command("go-on", help="Let a database that was put back from a copy be used: every open run is paused.")

@@ -95,8 +95,8 @@ def _database(amends: Amends) -> Said:
         yield "note", "there is none yet; the first run makes it"
         return
     told = amends.store.about()
-    text = "{path}, schema {schema}, SQLite {sqlite}, journal {journal}".format_map(told)
-    yield ("ok", text) if told["journal"] == "wal" else ("bad", f"{text}; it must be wal")
+    text = "{path}, schema {schema}, {software}".format_map(told)
+    yield ("ok", text) if told["is_safe"] else ("bad", f"{text}; the journal must be wal")
     if told["restored"]:
         yield "bad", "it was put back from a copy and rests until somebody says that it may go on"
 

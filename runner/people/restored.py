@@ -28,7 +28,7 @@ async def go_on_restored(folder: Path, url: str, clock: Clock, by: str) -> list[
         store = open_store(folder, clock=clock, writable=True, lock=lock, url=url)
         opened.callback(store.close)
         if not store.restored:
-            raise NotPossible(f"{store.path} was not put back from a copy, so there is nothing to confirm")
+            raise NotPossible(f"{store.name} was not put back from a copy, so there is nothing to confirm")
         paused: list[str] = []
         for run in store.open_runs():
             state, _ = read_state(store, run)

@@ -88,7 +88,10 @@ def add(run: str, messages: Sequence[Message]) -> Callable[[Connection], None]:
 
     def write(connection: Connection) -> None:
         for one in messages:
-            connection.execute(insert(outbox).prefix_with("OR IGNORE", dialect="sqlite").values(row_of(run, one)))
+            row = row_of(run, one)
+            key = [column == value for column, value in zip(outbox.c, row, strict=True) if column.name in _KEY]
+            if connection.execute(select(outbox.c.run_id).where(*key)).first() is None:
+                connection.execute(insert(outbox).values(row))
 
     return write
 

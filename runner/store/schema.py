@@ -8,12 +8,12 @@ import uuid
 from sqlalchemy import Connection, Engine, insert, select
 
 from runner.errors import StoreError
+from runner.store.database import Database
 from runner.store.log import SITE, first_hash
-from runner.store.sqlite import SqliteFile
 from runner.store.tables import SCHEMA, meta, metadata, version
 
 
-def ensure_schema(engine: Engine, file: SqliteFile) -> None:
+def ensure_schema(engine: Engine, file: Database) -> None:
     """Makes the tables in an empty database, or upgrades older ones, in one transaction. Raises StoreError."""
     with engine.connect() as connection, connection.begin():
         if file.is_empty(connection):
@@ -28,12 +28,12 @@ def ensure_schema(engine: Engine, file: SqliteFile) -> None:
             importlib.import_module("runner.store.migrations.upgrade").upgrade(connection)
 
 
-def is_older(connection: Connection, file: SqliteFile) -> bool:
+def is_older(connection: Connection, file: Database) -> bool:
     """Whether the database needs an upgrade. Raises StoreError when a newer Amends wrote it."""
     found: str | None = connection.execute(select(version.c.version_num)).scalar()
     if found is None or found > SCHEMA:
         raise StoreError(
-            f"{file.path} was written by a newer Amends (schema {found}; this one knows {SCHEMA}); install the newer "
+            f"{file.name} was written by a newer Amends (schema {found}; this one knows {SCHEMA}); install the newer "
             "Amends, or put back a copy made before the change"
         )
     return found < SCHEMA

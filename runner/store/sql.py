@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,13 +15,14 @@ from sqlalchemy.exc import DBAPIError
 from runner.clock import SECOND, Clock
 from runner.contract import Json, Outcome
 from runner.core.events import Event, OutcomeEvent, PersonalDataErased, Restored, SiteEvent
-from runner.errors import EngineBusy, SettingsError, StoreError, StoreUnwritable
+from runner.errors import EngineBusy, NotFound, SettingsError, StoreError, StoreUnwritable
 from runner.store.active import ActivateWork, ActiveFlow
 from runner.store.anchor import Anchor, keep_anchor, read_anchor, reserved, why_restored
 from runner.store.arrivals import Arrival, Arrived, ArriveWork
 from runner.store.artifacts import LIMIT, Artifacts, fit
 from runner.store.audit import Audit
 from runner.store.batch import Batch, Site
+from runner.store.database import Database, Tidied, is_address
 from runner.store.erase import EraseWork
 from runner.store.events import FeedWork, KeepWork
 from runner.store.facts import Append, LogEnd, NewRun, OwnOperation, RunColumns, Started
@@ -30,7 +32,7 @@ from runner.store.messages import Message
 from runner.store.personal import Personal
 from runner.store.prune import Portion, PruneWork
 from runner.store.schema import ensure_schema, is_older
-from runner.store.sqlite import BUSY_TIMEOUT, SqliteFile, Tidied, shown_size
+from runner.store.sqlite import BUSY_TIMEOUT, SqliteFile, shown_size
 from runner.store.statements import Statements
 from runner.store.tables import meta, runs
 from runner.store.work import (
@@ -58,7 +60,7 @@ class SqlStore(Audit):
 
     def __init__(
         self,
-        file: SqliteFile,
+        file: Database,
         readers: Engine,
         artifacts: Artifacts,
         clock: Clock,
@@ -79,9 +81,9 @@ class SqlStore(Audit):
     # -- the whole --
 
     @property
-    def path(self) -> Path:
-        """The database file."""
-        return self._file.path
+    def name(self) -> str:
+        """What people call the database: its file, or server and database."""
+        return self._file.name
 
     @property
     def restored(self) -> bool:
@@ -155,7 +157,7 @@ class SqlStore(Audit):
         left = self._room()
         if left < self._floor:
             raise StoreUnwritable(
-                f"no new run is started: only {shown_size(left)} are free on the disk of {self._file.path}, and "
+                f"no new run is started: only {shown_size(left)} are free on the disk of {self._file.name}, and "
                 f"{shown_size(self._floor)} are kept for the runs under way; free some space, or remove ended runs "
                 "(`amends db prune`)"
             )
@@ -227,7 +229,7 @@ class SqlStore(Audit):
 
     async def _put(self, work: Work[T]) -> T:
         if self._writer is None:
-            raise StoreUnwritable(f"{self._file.path} was opened for reading; only the engine writes to it")
+            raise StoreUnwritable(f"{self._file.name} was opened for reading; only the engine writes to it")
         try:
             done = await self._writer.put(work)
         except StoreUnwritable as error:
@@ -285,13 +287,13 @@ def open_store(
     bytes. Raises EngineBusy, StoreCorrupt, StoreUnwritable, NotFound (reading, and there is no database yet).
     """
     place = folder / ".amends"
-    file = SqliteFile(_path(place, url), busy)
+    file = database_at(folder, url, busy)
     with ExitStack() as stack:
         try:
             writer = _open_writer(stack, file, folder, clock, lock) if writable else None
             if writer is not None:
-                stack.callback(writer.close)
                 writer.start()
+                stack.callback(writer.close)
             # Given back before the writer ends: the last connection folds the write-ahead file into the database.
             readers = file.readers()
             stack.callback(readers.dispose)
@@ -302,21 +304,34 @@ def open_store(
         return SqlStore(file, readers, Artifacts(place), clock, writer, floor, stack.pop_all())
 
 
+def database_at(folder: Path, url: str, busy: int = BUSY_TIMEOUT) -> Database:
+    """The database of a project's folder at this address; empty: its own file. Raises SettingsError."""
+    if not is_address(url):
+        return SqliteFile(_path(folder / ".amends", url), busy)
+    # Loaded by name: a project that keeps its runs in a file need not pay for the driver.
+    made: Database = importlib.import_module("runner.store.postgres").PostgresDatabase(url)
+    return made
+
+
 def _path(place: Path, url: str) -> Path:
     if not url:
         return place / FILE
     if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
         return Path(url.removeprefix("sqlite:///"))
-    raise SettingsError(f'database "{url}" cannot be used: it must be sqlite:///path/to/file.db, or be left out')
+    raise SettingsError(
+        "the database's address cannot be used: it must begin with postgresql:// or sqlite:///, or be left out"
+    )
 
 
-def _check_readable(readers: Engine, file: SqliteFile) -> None:
+def _check_readable(readers: Engine, file: Database) -> None:
     with readers.connect() as connection:
+        if file.is_empty(connection):
+            raise NotFound(f"{file.name} is empty; its tables are made when the first flow is run")
         if is_older(connection, file):
-            raise StoreError(f"{file.path} was written by an older Amends; run `amends db upgrade` once")
+            raise StoreError(f"{file.name} was written by an older Amends; run `amends db upgrade` once")
 
 
-def _open_writer(stack: ExitStack, file: SqliteFile, folder: Path, clock: Clock, lock: EngineLock | None) -> Writer:
+def _open_writer(stack: ExitStack, file: Database, folder: Path, clock: Clock, lock: EngineLock | None) -> Writer:
     place = folder / ".amends"
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -344,7 +359,7 @@ def _take(stack: ExitStack, lock: EngineLock, folder: Path) -> None:
 
 
 def _take_over(
-    engine: Engine, file: SqliteFile, place: Path, clock: Clock
+    engine: Engine, file: Database, place: Path, clock: Clock
 ) -> tuple[Site, Anchor, list[tuple[str, int, str]]]:
     """Raises the fence, reserves commit numbers, and notices a database that was put back from a copy."""
     known = read_anchor(place)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Column, Connection, Engine, create_engine, event
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.pool import NullPool, QueuePool
 
 from runner.contract import Json
 from runner.errors import NotFound, StoreCorrupt, StoreError, StoreUnwritable
+from runner.store.database import Tidied
 
 APPLICATION_ID = 0x416D6E64
 """What stands in the header of our files: `Amnd`."""
@@ -60,30 +61,21 @@ _TOLD: tuple[tuple[tuple[str, ...], type[StoreError], str], ...] = (
 """How SQLite's names for an error begin -> what a person is told; the last one fits all."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Tidied:
-    """What giving disk back came to. `is_clean`: no reader kept the write-ahead file from being emptied. `free` pages
-    are left in the file; it can give them back `by_pieces`, or only by being built anew."""
-
-    is_clean: bool
-    free: int
-    by_pieces: bool
-
-
 class SqliteFile:
     """One database file and how to talk to it. `busy` is how long another program's lock is waited for, in ms."""
 
     dialect = sqlite.dialect()
     insert = staticmethod(sqlite.insert)
-    mark = "?"
-    """What stands for a value in a statement's text."""
-
-    Error = sqlite3.Error
-    """What the driver raises."""
+    errors: tuple[type[Exception], ...] = (sqlite3.Error,)
 
     def __init__(self, path: Path, busy: int = BUSY_TIMEOUT) -> None:
         self.path = path
+        self.name = str(path)
         self.busy = busy
+
+    def mark(self, column: Column[Any]) -> str:
+        """The same for all."""
+        return "?"
 
     # -- opening --
 
@@ -220,12 +212,13 @@ class SqliteFile:
         return True
 
     def about(self, connection: Connection) -> dict[str, Json]:
-        """What this database says of itself: path, version of SQLite, journal, bytes on the disk and free there."""
+        """What this database says of itself. `is_safe`: its journal is the one that readers and writer need."""
         files = [self.path, self.path.with_name(f"{self.path.name}-wal")]
+        journal = str(connection.exec_driver_sql("PRAGMA journal_mode").scalar())
         return {
-            "path": str(self.path),
-            "sqlite": sqlite3.sqlite_version,
-            "journal": str(connection.exec_driver_sql("PRAGMA journal_mode").scalar()),
+            "path": self.name,
+            "software": f"SQLite {sqlite3.sqlite_version}, journal {journal}",
+            "is_safe": journal == "wal",
             "bytes": sum(file.stat().st_size for file in files if file.exists()),
             "free": self.room_left(),
         }

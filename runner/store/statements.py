@@ -6,13 +6,14 @@ group's rows go together: a group of any size takes a handful of steps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
 from sqlalchemy import ClauseElement, Column, MetaData, Table, bindparam, delete, select, text, update
 
-from runner.store.sqlite import SqliteFile
+from runner.store.database import Database
 from runner.store.tables import (
     awaited,
     bundles,
@@ -75,7 +76,7 @@ def _size(left: int) -> int:
 class Statements:
     """The statements of a batch. Those that are not `Rows` are texts; their values come in the order written here."""
 
-    def __init__(self, file: SqliteFile) -> None:
+    def __init__(self, file: Database) -> None:
         self._file = file
         self.light = self._update_runs(_MOVED)
         self.middle = self._update_runs(_MOVED + _TOLD)
@@ -125,8 +126,8 @@ class Statements:
     def _text(self, statement: ClauseElement) -> str:
         return str(statement.compile(dialect=self._file.dialect))
 
-    def _row(self, width: int) -> str:
-        return f"({', '.join([self._file.mark] * width)})"
+    def _row(self, columns: Iterable[Column[Any]]) -> str:
+        return f"({', '.join(self._file.mark(column) for column in columns)})"
 
     def _insert(self, table: Table, if_there: str = "") -> Rows:
         """INSERT of whole rows, in the order of the table's columns. A row that is there: `change` it, `keep` it."""
@@ -137,9 +138,8 @@ class Statements:
             words = words.on_conflict_do_update(index_elements=keys, set_=new)
         elif if_there:
             words = words.on_conflict_do_nothing()
-        row = self._row(len(table.c))
-        begin, end = self._text(words).split(row)
-        return Rows(begin, row, end)
+        begin, end = re.split(r"VALUES \([^)]*\)", self._text(words))
+        return Rows(f"{begin}VALUES ", self._row(table.c), end)
 
     def _update_runs(self, changed: Sequence[str]) -> Rows:
         """UPDATE of many runs, each with its own values: rows of `changed`, then the run and the seq it stands at."""
@@ -148,7 +148,7 @@ class Statements:
         pairs = list(zip(names, given.c, strict=True))
         words = update(runs).values(dict(pairs[:-2])).where(*(runs.c[name] == value for name, value in pairs[-2:]))
         begin, end = self._text(words).split("FROM given")
-        return Rows(f"{begin}FROM (VALUES ", self._row(len(names)), f") AS given{end}")
+        return Rows(f"{begin}FROM (VALUES ", self._row(runs.c[name] for name in names), f") AS given{end}")
 
 
 def _equal(table: Table, *names: str) -> list[Any]:

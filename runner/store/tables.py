@@ -16,8 +16,12 @@ SCHEMA = "0006"
 metadata = MetaData(naming_convention={"pk": "pk_%(table_name)s", "fk": "fk_%(table_name)s_%(column_0_name)s"})
 
 
+_TEXT = Text().with_variant(Text(collation="C"), "postgresql")
+"""Compared by its bytes everywhere: ids and pages of lists stand in one order, whatever a server's language is."""
+
+
 def _words(*names: str) -> list[Column[str]]:
-    return [Column(name, Text, nullable=False) for name in names]
+    return [Column(name, _TEXT, nullable=False) for name in names]
 
 
 def _numbers(*names: str) -> list[Column[int]]:
@@ -29,7 +33,7 @@ def _maybe(kind: Any, *names: str) -> list[Column[Any]]:
 
 
 def _of_run() -> Column[str]:
-    return Column("run_id", Text, ForeignKey("runs.run_id"), nullable=False)
+    return Column("run_id", _TEXT, ForeignKey("runs.run_id"), nullable=False)
 
 
 def _index(name: str, columns: str, where: str = "", unique: bool = False) -> Index:

@@ -20,6 +20,7 @@ from runner.core.status import waits_for
 from runner.errors import NotFound, StoreCorrupt
 from runner.language.personal import TEXT as PERSONAL
 from runner.store.artifacts import Artifacts
+from runner.store.database import Database
 from runner.store.facts import (
     PLACE,
     RELEASE,
@@ -36,7 +37,6 @@ from runner.store.facts import (
 from runner.store.log import SITE, StoredRow, decode, elsewhere, read_apart, with_remains
 from runner.store.personal import Personal
 from runner.store.record_locks import read_uses
-from runner.store.sqlite import SqliteFile
 from runner.store.tables import (
     bundles,
     effects,
@@ -86,7 +86,7 @@ class Views:
     Safe from any thread; each call sees one state of the database.
     """
 
-    def __init__(self, file: SqliteFile, engine: Engine, artifacts: Artifacts) -> None:
+    def __init__(self, file: Database, engine: Engine, artifacts: Artifacts) -> None:
         self.artifacts = artifacts
         self._file = file
         self._readers = engine
@@ -114,8 +114,8 @@ class Views:
     # -- the whole --
 
     def about(self) -> Mapping[str, Json]:
-        """The database itself: `path`, `sqlite` (version), `journal`, `schema`, `bytes` on disk (with what waits in the
-        write-ahead file), `free` bytes on that disk, `commits`, `restored`."""
+        """The database itself: `path`, `software`, whether it `is_safe`, `schema`, `bytes` (with what waits in SQLite's
+        write-ahead file), `free` bytes on its disk where that is known, `commits`, `restored`."""
         with self._read() as connection:
             row = connection.execute(select(meta)).one()
             schema = connection.execute(select(version.c.version_num)).scalar_one()

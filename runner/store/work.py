@@ -29,6 +29,7 @@ from runner.core.events import (
 )
 from runner.errors import AmendsError, RunKeyConflict, SequenceConflict, StoreError
 from runner.store.batch import Batch, Head, records_of
+from runner.store.database import Database, Tidied
 from runner.store.facts import (
     AlreadyReported,
     Append,
@@ -43,7 +44,6 @@ from runner.store.log import Entry, encode, first_hash
 from runner.store.messages import Message
 from runner.store.record_locks import find_circle, read_uses
 from runner.store.records import carry_out
-from runner.store.sqlite import SqliteFile, Tidied
 
 T = TypeVar("T")
 ERASED = ""
@@ -72,7 +72,7 @@ class Work(Generic[T]):
         """Puts its rows into the batch and returns the answer."""
         raise NotImplementedError
 
-    def tend(self, file: SqliteFile, cursor: Any) -> T:
+    def tend(self, file: Database, cursor: Any) -> T:
         """Does what is done outside any transaction, in a short time: nothing is written meanwhile."""
         raise NotImplementedError
 
@@ -168,7 +168,7 @@ class TidyWork(Work[Tidied]):
         self._pages = pages
         self._whole = whole
 
-    def tend(self, file: SqliteFile, cursor: Any) -> Tidied:
+    def tend(self, file: Database, cursor: Any) -> Tidied:
         if self._whole:
             file.build_anew(cursor)
         return file.give_back(cursor, self._pages)

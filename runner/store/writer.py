@@ -20,15 +20,15 @@ from queue import SimpleQueue
 from typing import Any
 
 from sqlalchemy import Connection, Engine, select
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from runner.clock import MINUTE, SECOND, Clock
 from runner.core.events import Checkpoint
 from runner.errors import AmendsError, EngineBusy, SequenceConflict, StoreError, StoreUnwritable
 from runner.store.anchor import Anchor, keep_anchor, reserved
 from runner.store.batch import Batch, Head, Moved, Site
+from runner.store.database import Database
 from runner.store.log import encode
-from runner.store.sqlite import SqliteFile
 from runner.store.statements import Statements
 from runner.store.tables import meta
 from runner.store.work import T, Work, explain
@@ -67,10 +67,11 @@ class Writer:
     """Owns the writing connection. `start` begins the thread, `close` ends it after all that waits is written."""
 
     def __init__(
-        self, *, file: SqliteFile, engine: Engine, site: Site, anchor: Anchor, place: Path, clock: Clock
+        self, *, file: Database, engine: Engine, site: Site, anchor: Anchor, place: Path, clock: Clock
     ) -> None:
         self.site = site
         self._file = file
+        self._errors: tuple[type[Exception], ...] = (DBAPIError, *file.errors)
         self._engine = engine
         self._anchor = anchor
         self._anchored_at = clock.monotonic()
@@ -90,7 +91,11 @@ class Writer:
     # -- the callers' side --
 
     def start(self) -> None:
-        """Begins to write."""
+        """Begins to write. Raises EngineBusy where another engine has taken over meanwhile."""
+        try:
+            self._connected()
+        except Moved:
+            raise EngineBusy(TAKEN_OVER) from None
         self._thread.start()
 
     async def put(self, work: Work[T]) -> T:
@@ -155,7 +160,7 @@ class Writer:
         try:
             self._connected()
             waiting.answer = waiting.work.tend(self._file, self._cursor)
-        except (DBAPIError, self._file.Error) as error:
+        except self._errors as error:
             waiting.answer = self._file.translate(error)
         except Moved:
             waiting.answer = EngineBusy(TAKEN_OVER)
@@ -168,7 +173,7 @@ class Writer:
                 self._heads.clear()
                 self._transact(group, self._plan_alone)
             return
-        except (DBAPIError, self._file.Error) as error:
+        except self._errors as error:
             if self._file.open_reserve(error):
                 self._drop_connection()
                 self._commit_group(group)
@@ -255,7 +260,7 @@ class Writer:
     def _why(self, error: Exception, work: Work[Any], batch: Batch) -> Exception:
         if isinstance(error, Moved):
             return SequenceConflict("the log moved on while it was written to; read it again and decide again")
-        if isinstance(error, DBAPIError | self._file.Error):
+        if isinstance(error, self._errors):
             return explain(work, batch)
         return error
 
@@ -283,10 +288,11 @@ class Writer:
         self._heads.clear()
         connection, self._connection = self._connection, None
         if connection is not None:
-            try:
-                connection.close()
-            except DBAPIError:
+            # Without a word to the other side first, which may be gone.
+            with suppress(SQLAlchemyError):
                 connection.invalidate()
+            with suppress(SQLAlchemyError):
+                connection.close()
 
     # -- anchor and checkpoints --
 
@@ -331,7 +337,9 @@ class Writer:
         try:
             self._transact([], self._plan_last)
             self._write_anchor(self.site)
-        except (DBAPIError, self._file.Error, Moved, AmendsError):
+        except Exception as problem:
+            if not isinstance(problem, (*self._errors, Moved, AmendsError)):
+                raise
             log.warning("the database was closed without a checkpoint; nothing is lost")
         self._drop_connection()
 

@@ -55,6 +55,7 @@ SORTED = {"next in line", "hand-offs of a run", "versions", "versions of a flow"
 
 
 @pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("store", ["sqlite"], indirect=True)
 async def test_a_question_walks_an_index(store: SqlStore, name: str) -> None:
     await store.start(new_run("r1"))
     asked: list[tuple[str, tuple[object, ...]]] = []
@@ -68,7 +69,7 @@ async def test_a_question_walks_an_index(store: SqlStore, name: str) -> None:
     ASKED[name](store)
     event.remove(engine, "before_cursor_execute", note)
     assert asked
-    reader = sqlite3.connect(store.path)
+    reader = sqlite3.connect(store.name)
     for statement, parameters in asked:
         plan = [row[3] for row in reader.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)]
         for line in plan:

@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -25,6 +26,11 @@ class Postgres:
 
     port: int
     version: str
+
+    @property
+    def address(self) -> str:
+        """Its address as a URL, without a database."""
+        return f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{self.port}"
 
 
 def _programs(*, encrypted: bool) -> Path:
@@ -48,7 +54,7 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def running_postgres(*, certificate: tuple[Path, Path] | None = None) -> Iterator[Postgres]:
+def running_postgres(*, certificate: tuple[Path, Path] | None = None, is_durable: bool = False) -> Iterator[Postgres]:
     """Starts one, takes it away. `certificate` is (certificate, key) for TLS. It refuses to be root, so root lends it
     the user nobody."""
     programs, folder = _programs(encrypted=certificate is not None), Path(tempfile.mkdtemp(prefix="amends-pg-"))
@@ -56,7 +62,8 @@ def running_postgres(*, certificate: tuple[Path, Path] | None = None) -> Iterato
     try:
         data, secret = folder / "data", folder / "password"
         secret.write_text(PASSWORD)
-        options = ["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off"]
+        options = ["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]
+        options += [] if is_durable else ["-c", "fsync=off"]
         for word, file in zip(("ssl_cert_file", "ssl_key_file"), certificate or (), strict=False):
             copy = folder / file.name
             copy.write_bytes(file.read_bytes())
@@ -80,7 +87,8 @@ def running_postgres(*, certificate: tuple[Path, Path] | None = None) -> Iterato
                 version = subprocess.check_output([programs / "postgres", "--version"], text=True).split()[2]
                 yield Postgres(port=port, version=version)
             finally:
-                server.terminate()
+                # Its fast way to stop: it does not wait for clients.
+                server.send_signal(signal.SIGINT)
                 try:
                     server.wait(10)
                 except subprocess.TimeoutExpired:
