@@ -193,7 +193,7 @@ class Cast:
         step = state.steps.get(handoff.step)
         sample = sample_output(self._bundle.actions[self._bundle.step(handoff.step).action], step.input if step else {})
         return {
-            **{name: sample.get(name) for name in fields_needed(self._bundle, handoff.step)},
+            **{name: sample.get(name) for name in fields_needed(self._bundle, state, handoff.step)},
             **(saying.output or {}),
         }
 

@@ -90,7 +90,7 @@ def answer(store: Any, state: State, question: HandOff) -> Order:
     if question.purpose not in ("do", "undo"):
         return Order(action="done", by="person:me", handoff=question.id, reason="Seen to.")
     call = state.calls[question.step, question.purpose, question.part]
-    found = happened(store.path.parent.parent, store, state, call.key)
+    found = happened(Path(store.name).parent.parent, store, state, call.key)
     if found is None:
         return Order(action="did_not", by="person:me", handoff=question.id)
     return Order(action="happened", by="person:me", handoff=question.id, output={"id": found}, external_id=found)

@@ -40,7 +40,7 @@ def played(stage: Stage, *answers: Say) -> RunView:
 def log_of(stage: Stage, run: str) -> list[e.Event]:
     amends = Amends(project_of(stage.folder))
     try:
-        return [row.event for row in amends.store.log(run)]
+        return [row.event for row in amends.store.log(run) if row.event is not None]
     finally:
         amends.close()
 

@@ -296,6 +296,6 @@ async def test_the_database_holds_nothing_that_opens_a_door(console: Console) ->
     secret = browser.client.cookies["amends_session"]
     rows = console.store.ask(access.listed(console.now))
     assert {row.kind for row in rows} == {"session", "password"}
-    stored = console.store.path.read_bytes() + console.store.path.with_name("amends.db-wal").read_bytes()
+    stored = Path(console.store.name).read_bytes() + Path(console.store.name).with_name("amends.db-wal").read_bytes()
     assert secret.encode() not in stored
     assert b"four words" not in stored

@@ -184,7 +184,7 @@ async def test_what_keeps_runs_from_going_on_stands_on_every_page(console: Conso
     assert re.search(r"Only [\d.]+ \wB are free on the disk of \S+amends.db: no new run is started", said)
     assert "are free" not in words_of(await mia.get("/")), "it is nothing to somebody who has no role"
     reading._floor = before
-    with sqlite3.connect(console.store.path) as other:
+    with sqlite3.connect(console.store.name) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnwritable):
             await started(console, "waiting")
@@ -374,7 +374,7 @@ async def test_the_log_is_checked_by_a_button(console: Console) -> None:
     run = await started(console, "waiting")
     browser = await Browser(console).sign_in("person:vera")
     assert "Every chain holds." in (await browser.press("/log")).text
-    with sqlite3.connect(console.store.path) as forger:
+    with sqlite3.connect(console.store.name) as forger:
         forger.execute("UPDATE log SET external_id = 'forged' WHERE run_id = ? AND seq = 2", (run,))
     forger.close()
     said = words_of(await browser.press("/log"))
