@@ -11,19 +11,24 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from runner.cli import FAILED, OK, WRONG, check, page, place
+from runner.cli import FAILED, OK, WRONG, check, page, place, watching
 from runner.contract import Json
+from runner.core import events as e
+from runner.drill.world import Preparing
 from runner.errors import NotFound, NotPossible
 from runner.language.problems import render
 from runner.language.project import Project
 from runner.language.rehearsed import ENDINGS, is_flow_test
 from runner.outside import ProjectOutside
 from runner.rehearsal.junit import as_junit
+from runner.rehearsal.kept import with_case
+from runner.rehearsal.stage import Stage
 from runner.rehearsal.suite import Outcome, Verdict, flow_tests, rehearse
 from runner.telling.times import counted
 
 COMMANDS = place.verb()
 MANY = 10
+PAGE = 1_000
 
 
 @COMMANDS.command(
@@ -35,8 +40,13 @@ def play(
     ] = "",
     only: Annotated[str, typer.Option("--only", help="Only the cases with this in their name.")] = "",
     junit: Annotated[Path | None, typer.Option("--junit", help="Write the results as JUnit XML, too.")] = None,
+    record: Annotated[str, typer.Option("--record", metavar="RUN", help="Add a case made out of a real run.")] = "",
+    name: Annotated[str, typer.Option("--as", metavar="NAME", help="What that case is called.")] = "",
     as_json: place.AsJson = False,
 ) -> None:
+    if record:
+        _record(record, name)
+        return
     project, files = _files(path)
     outside = ProjectOutside(project)
     began = time.perf_counter()
@@ -58,9 +68,11 @@ def _files(path: str) -> tuple[Project, list[Path]]:
     """The project, and the tests that are meant."""
     given = Path(path)
     if path and is_flow_test(given):
-        if not given.is_file():
+        chosen = place.FOLDER.get()
+        found = [one for one in (given, (chosen or Path()) / given) if one.is_file()]
+        if not found:
             raise NotFound(f"there is no file {path}")
-        return Project.around(place.FOLDER.get() or given), [given.absolute()]
+        return Project.around(chosen or found[0]), [found[0].absolute()]
     project, flow = check.find(path)
     if flow is None:
         return project, flow_tests(project)
@@ -70,6 +82,33 @@ def _files(path: str) -> tuple[Project, list[Path]]:
     if not found:
         raise NotFound(f"{project.name_of(file)} has no test; it would be {project.name_of(beside[0])}")
     return project, found
+
+
+def _record(run: str, name: str) -> None:
+    with watching.opened() as amends:
+        run = amends.store.run(run).run
+        pinned, state = amends.state(run)
+        events: list[e.Event] = []
+        while rows := amends.store.log(run, after=len(events), limit=PAGE):
+            events += [row.event for row in rows if row.event is not None]
+        project, outside = amends.project, ProjectOutside(amends.project)
+        flow = project.path_of(state.flow)
+        beside = [flow.with_name(flow.stem + ending) for ending in ENDINGS]
+        file = next((one for one in beside if one.is_file()), beside[0])
+        schema = (
+            "../schemas/flow_test.schema.json" if flow.parent != project.folder else "schemas/flow_test.schema.json"
+        )
+        bundle = project.bundle(state.flow)
+        stage = Stage(project=project, bundle=bundle, preparing=Preparing(partial(outside.connector, bundle)))
+        kept = with_case(
+            stage, pinned, events, state, name=name or f"As run {run} went", schema=schema, redact=outside.redact,
+            before=file.read_text(encoding="utf-8") if file.is_file() else "",
+        )  # fmt: skip
+    _write(file, kept.text)
+    page.say(
+        kept.case, f"Added to {project.name_of(file)}, and green. Stand-ins were put for "
+        f"{counted(kept.replaced, 'personal value')}; look whether anything else should not be there.",
+    )  # fmt: skip
 
 
 def _write(file: Path, text: str) -> None:
@@ -101,8 +140,9 @@ def _tell(project: Project, outcomes: Sequence[Outcome], seconds: float) -> None
         page.say(f"There is no flow test in {project.folder}; it stands beside its flow: flows/NAME.test.yaml.")
         return
     said = f"{counted(len(verdicts), 'case')}, {red} red" if red else f"{counted(len(verdicts), 'case')}, all green"
-    broken = sum(bool(outcome.problems) for outcome in outcomes)
-    said += f"; {counted(broken, 'file')} could not be played" if broken else ""
+    if broken := sum(bool(outcome.problems) for outcome in outcomes):
+        said = f"{said}; " if verdicts else ""
+        said += f"{counted(broken, 'file')} could not be played"
     page.say(f"{said} ({seconds:.1f} s)." + (" - is what was expected, + what happened." if red else ""))
 
 

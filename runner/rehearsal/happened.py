@@ -58,7 +58,7 @@ class Watched:
 
     def see(self, turn: Turn) -> None:
         """One turn, as soon as it is committed."""
-        self.effects |= turn.effects
+        self.effects |= {**turn.before.effects, **turn.effects, **turn.after.effects}
         self.outcomes |= {path: step.outcome for path, step in turn.after.steps.items() if step.outcome}
         self.told += [message.person for message in turn.messages if message.person]
 

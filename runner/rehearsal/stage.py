@@ -42,11 +42,9 @@ class _Made(World):
         self._numbers = Counter[str]()
 
     def _output(self, intent: e.CallIntended, answer: Answer, given: Mapping[str, Json]) -> Mapping[str, Json]:
-        if answer.output is not None and answer.output.get("found") is False:
-            return answer.output
         output = super()._output(intent, answer, given)
         action = self._bundle.actions[intent.action]
-        is_said = "id" in action.input or "id" in (answer.output or {})
+        is_said = "id" in action.input or "id" in (answer.output or {}) or "id" not in output
         if intent.purpose not in ("do", "undo") or is_said or not str(action.output.get("id", "")).startswith("text"):
             return output
         name = intent.step.rpartition("/")[2]

@@ -37,6 +37,7 @@ from runner.language.model import (
     WaitModel,
 )
 from runner.language.people import load_people
+from runner.language.rehearsed import ANSWER_MODELS, CaseModel, ComesModel, ExpectModel, SaysModel, load_flow_test
 from runner.language.schema_files import MOST_LEVELS, MOST_PARTS
 from runner.language.schemas import FORMATS, read_inputs
 from runner.language.settings import load_settings
@@ -76,6 +77,8 @@ def problems_of(block: str) -> tuple[Problem, ...]:
         return load_people(block, "people.yaml")[2]
     if block.startswith("connector:"):
         return kind_from_text(block, "billing.yaml")[1]
+    if block.startswith("test:"):
+        return load_flow_test(block, "signup_to_paid.test.yaml").problems
     if block.startswith(("crm: {", "# connections.yaml")):
         return read(block, "x.yaml")[1]
     flow, _, problems = load_flow(whole_flow(block), "sample.yaml", lambda name: (SCHEMA, None))
@@ -107,7 +110,10 @@ MODELS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("model", [*MODELS, *COMPENSATION_MODELS.values()], ids=lambda model: model.__name__)
+OF_TESTS = (CaseModel, SaysModel, ComesModel, ExpectModel)
+
+
+@pytest.mark.parametrize("model", [*MODELS, *COMPENSATION_MODELS.values(), *ANSWER_MODELS.values(), *OF_TESTS], ids=lambda model: model.__name__)
 def test_every_key_of_the_language_is_named(model: type[BaseModel]) -> None:
     missing = {key for key in fields(model) if not re.search(rf"(`|\b){key}(`|:|\b)", TEXT)}
     assert missing == set()
