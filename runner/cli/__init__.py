@@ -51,7 +51,9 @@ NOUNS: dict[str, str] = {
 QUICK: dict[str, str] = {"runs list": "lists.RUNS", "handoffs list": "lists.HANDOFFS"}
 """Words that only read stand in a file that loads neither flows nor engine, with the name of their commands there."""
 
-BY_OPTION: dict[tuple[str, str], str] = {("run", "--each"): "backfill.COMMANDS"}
+BY_OPTION: dict[tuple[str, str], str] = {
+    ("run", "--each"): "backfill.COMMANDS", ("run", "--simulate"): "simulate.COMMANDS",
+}  # fmt: skip
 """A word that an option makes another command, with its file: what only this one needs is loaded for it alone."""
 
 OK, FAILED, WRONG, DEFECT, INTERRUPTED = 0, 1, 2, 70, 130

@@ -41,6 +41,9 @@ def run(
     each: Annotated[
         str, typer.Option("--each", metavar="FILE", help="Once for each row of a file; with --help it says more.")
     ] = "",
+    simulate: Annotated[
+        bool, typer.Option("--simulate", help="Send nothing, print what would leave; with --help it says more.")
+    ] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Start it and leave.")] = False,
     draft: Annotated[bool, typer.Option("--draft", help="Write everything down, send nothing.")] = False,
     by: By = "",

@@ -59,7 +59,7 @@ class Driller:
     def __init__(self, bundle: Bundle, preparing: Preparing, desk: Desk = OPEN_DESK) -> None:
         self.bundle = bundle
         self.places = Places.of(bundle)
-        self._preparing = preparing
+        self.preparing = preparing
         self._desk = desk
         self.runs = 0
         self.wrong: list[str] = []
@@ -115,7 +115,7 @@ class Driller:
         self.runs += 1
         wish = Wish(given=situation.inputs, key="drill", source="drill", starter=STARTER, mode="live", told=self._told)
         _, started = new_run(self.bundle, wish, now=BEGINS)
-        world = World(self.bundle, self._preparing, situation.script)
+        world = World(self.bundle, self.preparing, situation.script)
         dies_at = trial.dies_at if trial is not None else None
         simulation = Simulation(
             self.bundle, world, replace(started, run="drill"), people=Persons(situation.plan), observe=world.watch,
