@@ -24,9 +24,9 @@ def outcome_of(model: ActionModel, seen: Seen, *, undo: bool) -> Outcome:
     if by_status(seen.answer)[0] != "applied":
         return seen.failed()
     try:
+        _check_readable(model, seen)
         if model.success is not None and not _passes(model.success, seen):
             return seen.doubtful("unknown", "its answer does not pass the connector's success test")
-        _check_readable(model, seen)
     except Unreadable as error:
         return seen.doubtful("unreadable", str(error))
     return _applied(model, seen)
@@ -97,9 +97,12 @@ def _passes(success: str, seen: Seen) -> bool:
 
 
 def _check_readable(model: ActionModel, seen: Seen) -> None:
-    """A body must be what it says, and JSON where the connector states no success test of its own."""
-    if not seen.is_json and (model.success is None or "json" in media_type(seen.answer)):
-        raise Unreadable(f"its body ({media_type(seen.answer) or 'without a content type'}) is not JSON")
+    """A body must be what it says, and JSON where the connector states no success test of its own. A page for people, such
+    as a log-in, is no answer, whatever its status says, unless the test reads the text."""
+    kind, success = media_type(seen.answer), model.success
+    is_page = "html" in kind and "response.text" not in (success or "")
+    if not seen.is_json and (success is None or "json" in kind or is_page):
+        raise Unreadable(f"its body ({kind or 'without a content type'}) is not JSON")
 
 
 def _output(fields: Mapping[str, Json], sources: Mapping[str, Json], seen: Seen) -> dict[str, Json]:

@@ -2,89 +2,45 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping
-from hashlib import sha256
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
 
-from connectors.declarative import kind_from_text, shipped
-from connectors.model import KeyModel
-from connectors.rendering import answered, formed
-from connectors.service import HTTP_SETTINGS, is_secret
-from runner.contract import Action, Connector, ConnectorKind, Outcome, Purpose, canonical, optional
+from connectors.declarative import shipped
+from connectors.rendering import answered
+from runner.contract import Outcome, canonical
 from runner.language.types import sample
-from tests.connectors.against import READ, STEP, reads_of
-from tests.connectors.against import load as read_yaml
-from tests.connectors.httpserver import HttpServer, answer, http_server
+from tests.connectors.catalogue import (
+    ALL,
+    CONNECTORS,
+    COUNTED,
+    HEADER,
+    IDS,
+    KEY,
+    NAMES,
+    WRITES,
+    connect,
+    exchange,
+    inputs_of,
+    kind_of,
+    purpose_of,
+    put,
+    secrets_of,
+    sent_key,
+    success_of,
+)
+from tests.connectors.httpserver import HttpServer
 from tests.connectors.shapes import SHAPES
 from tests.connectors.tables import marked
-from tests.connectors.tools import Lent
 
-NAMES = sorted(shipped())
-PAPER = b"%PDF-1.7 a page"
-KEY = "am_0123456789abcdef0123456789abcdef"
 _SENTENCE = re.compile(r"[A-Z].*[A-Za-z0-9)]\.", re.DOTALL)
-_EQUAL = re.compile(r"response\.json((?:\.\w+|\[\d+\])+) == '(\w+)'")
-_AMONG = re.compile(r"response\.json((?:\.\w+|\[\d+\])+) in \['(\w+)'")
-_NOT = re.compile(r"not response\.json((?:\.\w+|\[\d+\])+)")
-_COUNTED = re.compile(r"response\.json((?:\.\w+|\[\d+\])*)(?: \| default\(\[\]\))? \| length")
-_NONE = re.compile(r"response\.json((?:\.\w+|\[\d+\])*) \| length == 0")
-_HEADER = re.compile(r"response\.headers\['([\w-]+)'\]")
-_PLAIN = re.compile(r"^(?:\$\{\{ )?response\.json((?:\.\w+|\[\d+\])*) \}\}$")
 
 
-def kind_of(name: str) -> ConnectorKind:
-    """The kind of a file. Where a token is fetched first (`test_oauth.py`), it stands here as a bearer token."""
-    text = re.sub(
-        r"\nauth:(?: \{ oauth2:.*|\n  (?:oauth2|login):(?:\n    .*)*)", "\nauth: { bearer: token }", shipped()[name]
-    )
-    kind, problems = kind_from_text(text, f"connectors/{name}.yaml")
-    assert problems == ()
-    assert kind is not None
-    return kind
-
-
-def secrets_of(kind: ConnectorKind) -> dict[str, str]:
-    own = {name: said for name, said in kind.settings().items() if name not in HTTP_SETTINGS}
-    return {name: f"s3cret-{name}-x9" for name, said in own.items() if is_secret(said)}
-
-
-def connect(name: str, server: HttpServer | None = None) -> Connector:
-    """A connection with everything that its file knows, to the scripted service or to nowhere."""
-    kind, secrets = kind_of(name), secrets_of(kind_of(name))
-    line: dict[str, Any] = {setting: {"secret": setting.upper()} for setting in secrets}
-    line |= sample({n: said for n, said in kind.settings().items() if n not in secrets and n not in HTTP_SETTINGS})
-    line |= {"origin": server.origin, "allow_private": True} if server else {"origin": "https://service.example.test"}
-    lent = Lent(**{setting.upper(): value for setting, value in secrets.items()})
-    lent.keep(PAPER)
-    return kind.connect(name, line, lent)
-
-
-def inputs_of(action: Action) -> list[dict[str, Any]]:
-    """All fields given, and only those that must be. A file is one that is kept."""
-    made = json.dumps(sample(action.input)).replace(
-        sample({"file": "file"})["file"]["sha256"], sha256(PAPER).hexdigest()
-    )
-    given = json.loads(made)
-    return [given, {name: value for name, value in given.items() if not optional(action.input[name])}]
-
-
-def purpose_of(action: Action) -> Purpose:
-    return "read" if action.effect == "read" else "do"
-
-
-def actions() -> Iterator[tuple[str, str]]:
-    for name in NAMES:
-        for action in kind_of(name).actions():
-            yield name, action
-
-
-ALL = list(actions())
-IDS = [".".join(one) for one in ALL]
+WITH_LOOKUP = [one for one in ALL if kind_of(one[0]).actions()[one[1]].has_lookup]
+WITH_FIND = [one for one in ALL if kind_of(one[0]).actions()[one[1]].find_by]
 
 
 # --- the file itself -----------------------------------------------------------------------------------------------
@@ -142,76 +98,45 @@ def test_a_find_can_be_asked_by_its_fields(name: str, action: str) -> None:
     assert connect(name).prepare(action, given, key=KEY, purpose="find").body["method"] in ("GET", "POST")
 
 
-# --- answers -------------------------------------------------------------------------------------------------------
+def text_of(name: str, action: str, given: Mapping[str, Any], purpose: Any, key: str = KEY) -> str:
+    """Everything of a prepared request, as one text without percent-encoding."""
+    body = connect(name).prepare(action, given, key=key, purpose=purpose).body
+    return unquote(canonical({**body, "headers": body["headers"]}).decode()).replace('\\"', '"')
 
 
-async def exchange(
-    name: str,
-    action: str,
-    status: int,
-    content: Any,
-    purpose: Purpose | None = None,
-    headers: Mapping[str, str] | None = None,
-) -> tuple[Outcome, HttpServer]:
-    """One call that is answered so."""
+@pytest.mark.parametrize(("name", "action"), WITH_LOOKUP)
+def test_a_look_up_asks_for_just_what_the_action_sent(name: str, action: str) -> None:
+    key = CONNECTORS[name]["actions"][action].get("key") or {}
+    mine, other = sent_key(key), sent_key(key, KEY[::-1])
+    for given in inputs_of(kind_of(name).actions()[action]):
+        assert "header" in key or mine in text_of(name, action, given, "do")
+        asked, asked_else = (text_of(name, action, given, "lookup", one) for one in (KEY, KEY[::-1]))
+        assert mine in asked
+        assert other not in asked
+        assert other in asked_else
+
+
+@pytest.mark.parametrize(("name", "action"), WRITES)
+def test_an_undo_names_what_the_action_made(name: str, action: str) -> None:
+    """Each value that the undo takes from the answer or the input is in its request, so it is about this very thing."""
     said = kind_of(name).actions()[action]
-    async with http_server() as server:
-        server.on("*", answer(status, content, **(headers or {})))
-        connection, why = connect(name, server), purpose or purpose_of(said)
-        given = sample({n: said.input[n] for n in said.find_by}) if why == "find" else inputs_of(said)[0]
-        request = connection.prepare(action, given, key=KEY, purpose=why)
-        outcome = await connection.send(action, request, key=KEY, purpose=why, limit=5_000)
-        await connection.close()
-        return outcome, server
+    if said.undo is None:
+        return
+    given = {n: f"in_{n}" if v == f"draft {n}" else v for n, v in inputs_of(said)[0].items()}
+    made = {n: f"out_{n}" if v == f"draft {n}" else v for n, v in sample(said.output).items()}
+    taken = {
+        n: answered(v, {"input": {**dict.fromkeys(said.input), **given}, "output": made})
+        for n, v in said.undo.with_.items()
+    }
+    assert taken
+    text = text_of(name, said.undo.action, {n: v for n, v in taken.items() if v is not None}, "undo")
+    marks = [str(one) for one in taken.values() if isinstance(one, str) and one.startswith(("in_", "out_"))]
+    assert all(mark in text for mark in marks), (marks, text)
+    if said.output and any("output" in str(value) for value in said.undo.with_.values()):
+        assert any(mark.startswith("out_") for mark in marks) or any(isinstance(v, int) for v in taken.values())
 
 
-def put(content: Any, path: str, value: Any) -> Any:
-    """The content with a value at a path like `.data[0].id`; what is there already is kept below it."""
-    step = STEP.match(path)
-    if step is None:
-        return value if content is None or value is not None else content
-    rest, (name, index, quoted) = path[step.end() :], step.groups()
-    if index:
-        items = list(content or [])
-        items += [None] * (int(index) + 1 - len(items))
-        items[int(index)] = put(items[int(index)], rest, value)
-        return items
-    found: dict[str, Any] = dict(content) if isinstance(content, Mapping) else {}
-    found[name or quoted] = put(found.get(name or quoted), rest, value)
-    return found
-
-
-def success_of(name: str, action: str, word: str = "") -> tuple[int, Any]:
-    """(status, content) of an answer that the file reads as a success: every path it reads holds something fitting."""
-    written = CONNECTORS[name]["actions"][action]
-    block = written if not word else written[word]
-    outputs = written.get("output") or {}
-    sources = {**((block.get("output") if word else written.get("result")) or {})}
-    asked = str(block.get("success", "")) + str(block.get("count", ""))
-    said = re.search(r"response\.status == (2\d\d)", asked)
-    if said and said[1] == "204":
-        return 204, None
-    content: Any = None
-    for path in _COUNTED.findall(asked):
-        content = put(content, path, [] if path in _NONE.findall(asked) else [{}])
-    for path in reads_of({}, block, sources):
-        content = put(content, path, None)
-    for path in READ.findall(str(block.get("external_id", ""))):
-        content = put(content, path, "id_1")
-    values = sample(outputs)
-    for field in outputs:
-        paths = READ.findall(str(sources[field])) if field in sources else [f".{field}"]
-        for path in filter(None, paths):
-            content = put(content, path, values[field])
-    for path, value in (*_EQUAL.findall(asked), *_AMONG.findall(asked)):
-        content = put(content, path, value)
-    plain, refused = _PLAIN.match(asked), _NOT.search(asked)
-    for found, is_true in ((plain, True), (refused, False)):
-        content = put(content, found[1], is_true) if found else content
-    return int(said[1]) if said else 200, {} if content is None else content
-
-
-CONNECTORS = {name: read_yaml(f"connectors/{name}.yaml") for name in NAMES}
+# --- answers -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("name", "action"), ALL, ids=IDS)
@@ -221,7 +146,7 @@ async def test_a_success_is_read_with_its_fields_and_its_outside_id(name: str, a
         return  # a page that is answered for ever has no end; pages are tested beside their language
     status, content = success_of(name, action)
     headers = {
-        header: f"{header}_1" for header in _HEADER.findall(f"{written.get('result')} {written.get('external_id')}")
+        header: f"{header}_1" for header in HEADER.findall(f"{written.get('result')} {written.get('external_id')}")
     }
     outcome, server = await exchange(name, action, status, content, headers=headers)
     assert outcome.result == "applied", (outcome, content)
@@ -241,11 +166,6 @@ def _check_secrets(name: str, outcome: Outcome, server: HttpServer) -> None:
     assert not any(secret in f"{outcome}" for secret in kept.values())
 
 
-def sent_key(key: Mapping[str, Any]) -> str:
-    """Our key in the form that the file gives it."""
-    return formed(KEY, KeyModel.model_validate(key))
-
-
 def _check_key(key: Mapping[str, Any], server: HttpServer) -> None:
     got = server.got[0]
     if "header" in key:
@@ -255,10 +175,6 @@ def _check_key(key: Mapping[str, Any], server: HttpServer) -> None:
     else:
         sent = got.json()[key["field"]]
     assert sent == sent_key(key)
-
-
-WITH_LOOKUP = [one for one in ALL if kind_of(one[0]).actions()[one[1]].has_lookup]
-WITH_FIND = [one for one in ALL if kind_of(one[0]).actions()[one[1]].find_by]
 
 
 @pytest.mark.parametrize(("name", "action"), WITH_LOOKUP)
@@ -282,7 +198,7 @@ async def test_nothing_found_and_too_much_found(name: str, action: str, word: An
     if "response.status" in count:
         assert (await exchange(name, action, 404, {"message": "not there"}, word))[0].count == 0
         return
-    path = _COUNTED.search(count)
+    path = COUNTED.search(count)
     assert path is not None
     for many in (0, 2):
         outcome, _ = await exchange(name, action, 200, put(None, path[1], [{}] * many), word)

@@ -1,4 +1,4 @@
-"""What the engine lends a connector, small and real: secrets from a map, redaction by value, files by digest."""
+"""What the engine lends a connector, small and real: secrets from a map, the product's own redaction, files by digest."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from runner.errors import NotFound, SecretMissing
+from runner.secrets import forms_of, redact_text
 
 
 class Lent:
@@ -32,10 +33,8 @@ class Lent:
         return self._secrets[name]
 
     def redact(self, text: str) -> str:
-        for value in self._secrets.values():
-            for form in forms(value):
-                text = text.replace(form, "[secret]")
-        return text
+        needles = tuple((form, "[secret]") for value in self._secrets.values() for form in forms_of(value))
+        return redact_text(text, needles) if needles else text
 
     def file(self, sha256: str) -> bytes:
         if sha256 not in self._files:
