@@ -25,6 +25,7 @@ NOUNS: dict[str, str] = {
     "drill": "fail every step of a flow in every way, and see what is left",
     "show": "show a flow as an outline or a picture",
     "run": "run a flow, and watch it",
+    "go-live": "take a flow out of draft: checked, drilled, and the word in its file changed",
     "serve": "drive the project's runs and show its pages until it is stopped",
     "runs": "list, show, watch, pause, stop, compensate and settle runs",
     "events": "send an event that runs wait for, list what is kept and who waits",
@@ -46,7 +47,8 @@ NOUNS: dict[str, str] = {
     "schema": "write the JSON Schemas that editors use",
     "doctor": "check this computer and this project",
 }
-"""Every command and what it is for. The file of a noun is `runner/cli/<noun>.py`, its commands are `COMMANDS` there."""
+"""Every command and what it is for. The file of a noun is `runner/cli/<noun>.py` (go-live: `go_live.py`), its commands
+are `COMMANDS` there."""
 
 QUICK: dict[str, str] = {"runs list": "lists.RUNS", "handoffs list": "lists.HANDOFFS"}
 """Words that only read stand in a file that loads neither flows nor engine, with the name of their commands there."""

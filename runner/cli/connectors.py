@@ -100,6 +100,8 @@ def _tell(action: Action) -> None:
         if fields or is_open:
             page.say(f"  {label}" + (" (and further fields)" if is_open else ""))
             page.show(_fields(fields))
+    if action.draft is not None:
+        page.say(f"  in a draft run: a draft is left by {action.draft.action}")
     if action.find_by:
         page.say(f"  can be found by {', '.join(action.find_by)}")
 

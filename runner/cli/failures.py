@@ -59,7 +59,10 @@ def guarded(noun: str, words: Sequence[str], folder: Path | None) -> int:
 
 
 def _loaded(noun: str, words: Sequence[str]) -> typer.Typer:
-    other = next((BY_OPTION[noun, word] for word in _options(words) if (noun, word) in BY_OPTION), f"{noun}.COMMANDS")
+    other = next(
+        (BY_OPTION[noun, word] for word in _options(words) if (noun, word) in BY_OPTION),
+        f"{noun.replace('-', '_')}.COMMANDS",
+    )
     file, _, name = QUICK.get(" ".join((noun, *words[:1])), other).partition(".")
     gc.disable()  # loading makes much and drops little: to search it again and again costs an eighth of the start
     try:

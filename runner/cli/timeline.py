@@ -16,12 +16,13 @@ from runner.clock import iso, shown
 from runner.contract import Json
 from runner.core.paths import list_of
 from runner.core.state import HandOff
+from runner.people.letters import nothing_was_sent
 from runner.people.operations import asks_like
 from runner.store.abridged import FEW
 from runner.store.facts import EffectView
-from runner.telling import sent, times, words
+from runner.telling import planned, sent, times, words
 from runner.telling.ahead import steps_to_come, what_it_does
-from runner.telling.consequences import consequence
+from runner.telling.consequences import consequence, further, named
 from runner.telling.questions import what_was_sent
 from runner.telling.story import (
     Clock,
@@ -30,7 +31,6 @@ from runner.telling.story import (
     became_of,
     chosen,
     events_sent,
-    further,
     reason,
     status_line,
     tagged,
@@ -189,10 +189,25 @@ def ending(story: Story, only: str = "") -> Iterator[RenderableType]:
         yield Text()
         yield Text("You can also" if story.is_asked else "You can", style="bold")
         for choice, command in orders.items():
-            yield from offered(words.offered(choice), consequence(story, choice), command)
+            yield from offered(named(story, choice), consequence(story, choice), command)
     if story.view.mode == "draft":
+        yield from _planned(story)
         yield Text()
-        yield Text("DRAFT: nothing was sent", style="bold")
+        yield Text(nothing_was_sent(story.state), style="bold")
+
+
+def _planned(story: Story) -> Iterator[RenderableType]:
+    """What going live would send, filled in."""
+    found = planned.would_be_sent(story)
+    if found:
+        yield Text()
+        yield Text("What going live would send", style="bold")
+    for each in found:
+        by = f" ({each.action})" if each.action else ""
+        yield Text(f"  {each.place}: {each.what}{by}")
+        rows = [(f"    {name}:", text) for name, text in each.fields]
+        yield page.grid_of(rows)
+        yield from (Text(f"    {text}", style="dim") for text in (each.undo, *each.drafts) if text)
 
 
 def _questions(story: Story, only: str) -> Iterator[RenderableType]:
@@ -265,6 +280,7 @@ def as_json(story: Story) -> dict[str, Json]:
         "effects": [_effect_json(story, effect) for effect in story.effects],
         "effects_of_ended_items": [{**asdict(each), "became": became_of(story, each)} for each in story.folded],
         "inputs": dict(story.state.inputs),
+        "would_be_sent": [planned.as_json(each) for each in planned.would_be_sent(story)],
         "unknown": story.unknown,
         "questions": [question_json(story, each) for each in story.state.open_handoffs if story.is_asked],
         "can_do": typed_orders(story),

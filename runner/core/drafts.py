@@ -16,7 +16,14 @@ from runner.core.changes import part_outputs
 from runner.core.commands import Command, Record
 from runner.core.place import Place
 from runner.core.retry import policy
+from runner.core.state import State
 from runner.language.samples import sample_output
+
+
+def drafts_left(state: State) -> int:
+    """How many drafts of a draft run are at the services now."""
+    there = ("pending", "stands", "by_hand")
+    return state.left(*there) + sum(effect.disposition in there for effect in state.effects.values())
 
 
 def drafting(place: Place) -> tuple[str, Action] | None:

@@ -39,6 +39,7 @@ class Project:
         self.texts: dict[str, str] = {}
         """The text of every file that was read, by its name as problems give it."""
         self._kinds = kinds
+        self._instead: dict[str, str] = {}
         self._unreadable: list[Problem] = []
         self._settings_source: Source | None = None
         self._connections_source: Source | None = None
@@ -70,6 +71,12 @@ class Project:
     def again(self) -> Project:
         """The same project, with every file read anew."""
         return Project(self.folder, kinds=self._kinds)
+
+    def as_if(self, path: Path, text: str) -> Project:
+        """The same project, with every file read anew, but for this one: as if it held that text."""
+        found = self.again()
+        found._instead[self.name_of(path)] = text
+        return found
 
     # --- files ----------------------------------------------------------------------------------------------------
 
@@ -248,7 +255,7 @@ class Project:
 
     def _check(self, path: Path, facts: ProjectFacts) -> CheckedFlow:
         file = self.name_of(path)
-        text, problem = read_bytes(path, file)
+        text, problem = (self._instead[file], None) if file in self._instead else read_bytes(path, file)
         if problem is not None:
             return CheckedFlow(file=file, text="", flow=None, source=None, problems=(problem,))
         self.texts[file] = text

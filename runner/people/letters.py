@@ -6,11 +6,12 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from runner.core.drafts import drafts_left
 from runner.core.state import State
 from runner.people.post import QUOTE
 from runner.recorded import retold
 from runner.store.messages import OF_GATES, Outgoing
-from runner.tongue import _, marked, point
+from runner.tongue import _, marked, point, several
 
 LONGEST = 400
 
@@ -58,8 +59,19 @@ def letter_about(matter: Matter, it: Outgoing) -> Letter:
     letter = (_of_handoff if it.kind != "unreached" and it.about in matter.state.handoffs else write)(matter, it)
     if matter.state.mode != "draft":
         return letter
-    text = "\n\n".join((_("DRAFT: nothing was sent."), letter.text))
+    text = "\n\n".join((_("{what}.", what=nothing_was_sent(matter.state)), letter.text))
     return Letter(subject=_("DRAFT {subject}", subject=letter.subject), text=text, link=letter.link)
+
+
+def nothing_was_sent(state: State) -> str:
+    """What every page and mail about a draft run says."""
+    if not (count := drafts_left(state)):
+        return _("DRAFT: nothing was sent")
+    return several(
+        "DRAFT: {count} draft was left at the services, nothing was sent",
+        "DRAFT: {count} drafts were left at the services, nothing was sent",
+        count,
+    )
 
 
 def _letter(subject: str, *paragraphs: str, link: str) -> Letter:

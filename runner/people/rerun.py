@@ -55,7 +55,7 @@ def _refuse(view: RunView, state: State) -> None:
         raise NotPossible(sentence(state, "rerun")[1])
     way_out = (
         _("make them good first (amends runs compensate {run}), or start a run under another key", run=view.run)
-        if view.status == "stopped"
+        if view.status in ("stopped", "drafted")
         else _("start a run under another key")
     )
     raise NotPossible(several(

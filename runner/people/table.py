@@ -187,7 +187,10 @@ SITUATIONS: Mapping[str, Situation] = {
     ),
     "succeeded": _ended("succeeded", _OTHER_KEY),
     "succeeded_bare": _ended("succeeded, nothing was changed", _ANEW, "rerun"),
-    "drafted": _ended("drafted", _ANEW, "rerun"),
+    "drafted": _ended(
+        "drafted, drafts are left", marked("remove its drafts first: `amends runs compensate {run}`"), "compensate"
+    ),
+    "drafted_bare": _ended("drafted, no draft is left", _ANEW, "rerun"),
     "failed": _ended("failed: nothing was done", _ANEW, "rerun"),
     "compensated": _ended(
         "compensated", _ANEW, "rerun", compensate=marked("was compensated already"),

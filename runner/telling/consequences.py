@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from runner.core.drafts import drafts_left
 from runner.core.paths import catcher_of, is_closed_at
 from runner.core.state import HandOff
+from runner.people.operations import possible
 from runner.telling import words
 from runner.telling.questions import call_of
 from runner.telling.story import Story
@@ -41,6 +43,8 @@ BY_CASE: Mapping[str, str] = {
     "go_on closed": marked("The rest is made good first. This question stays open."),
     "did_not undo": marked("It is tried again to make it good, with a new key. If it did happen, it happens twice."),
     "happened undo": marked("It counts as made good. Nothing is sent."),
+    "compensate draft": marked("The drafts that it left are removed, the newest first."),
+    "stop_compensate draft": marked("Nothing more is begun. The drafts that it left are removed, the newest first."),
     "compensate item": marked("What this item has done is made good, and it is set aside. The other items go on."),
     "retry set_aside": marked("These items begin anew, with new keys."),
     "skip set_aside": marked("These items stay set aside, and the run goes on without them."),
@@ -64,13 +68,39 @@ MAKES_GOOD = ("compensate", "stop_compensate")
 
 def consequence(story: Story, choice: str, handoff: HandOff | None = None) -> str:
     """What this choice will do, in a sentence or two."""
-    case = ""
+    case = "draft" if story.view.mode == "draft" else ""
     if handoff is not None:
         purpose, _call = call_of(story, handoff)
         is_closed = is_closed_at(story.state, handoff.step)
         case = "undo" if purpose.startswith("undo") else "closed" if is_closed else handoff.kind
         case = "item" if choice == "compensate" and catcher_of(story.state, handoff.step) else case
+        case = "draft" if choice == "compensate" and case != "item" and story.view.mode == "draft" else case
     return _(BY_CASE.get(f"{choice} {case}") or DOES.get(choice, choice.replace("_", " ")))
+
+
+def further(story: Story) -> list[str]:
+    """The orders that fit beside the answers to open questions."""
+    status = story.view.status
+    if status == "drafted":
+        return ["compensate"] if drafts_left(story.state) else []
+    if status == "stopped" and story.with_effect("pending", "stands"):
+        return ["compensate", "take_over"]
+    if status in ("failed", "compensated", "stopped"):
+        return [] if story.successor else ["rerun"]
+    if story.state.has_ended:
+        return []
+    orders = possible(story.bundle, story.state)
+    wanted = {"resume", "stop"} if story.is_asked else {"resume", "pause", "stop"}
+    asks_of_run = any(
+        "compensate" in h.choices and not catcher_of(story.state, h.step) for h in story.state.open_handoffs
+    )
+    wanted |= set() if asks_of_run else {"stop_compensate"}
+    return [each for each in orders if each in wanted]
+
+
+def named(story: Story, order: str) -> str:
+    """What an order to the run as a whole is called."""
+    return words.offered(order, "draft" if story.view.mode == "draft" else "")
 
 
 def made_good(story: Story) -> list[tuple[str, str]]:
@@ -80,20 +110,28 @@ def made_good(story: Story) -> list[tuple[str, str]]:
     again = _("is asked about again first; what is older waits for the answer")
     found = [(place, again) for place in story.unknown]
     for effect in sorted(story.effects, key=lambda each: each.start_no, reverse=True):
-        step = story.bundle.find(effect.path)
-        if effect.disposition not in ("pending", "stands") or step is None or step.compensate is None:
+        found_how = _how(story, effect.path)
+        if effect.disposition not in ("pending", "stands") or found_how is None:
             continue
         known = story.receiver(effect.path, effect.part) or words.shown_id(effect.external_id)
-        by = step.compensate.action or step.compensate.target
-        what = _(WILL_BE[step.compensate.word])
+        what, by = found_how
         place = story.place(effect.path)
         found.append((
             _("{what} ({by})", what=place, by=known) if known else place,
             _("{what} ({by})", what=what, by=by) if by else what,
         ))  # fmt: skip
     for alike in story.folded:
-        step = story.bundle.find(alike.path)
-        if alike.disposition in ("pending", "stands") and step is not None and step.compensate is not None:
-            what = _(WILL_BE[step.compensate.word])
-            found.append((f"{story.place(alike.path)} ({alike.count})", what))
+        found_how = _how(story, alike.path)
+        if alike.disposition in ("pending", "stands") and found_how is not None:
+            found.append((f"{story.place(alike.path)} ({alike.count})", found_how[0]))
     return found
+
+
+def _how(story: Story, path: str) -> tuple[str, str] | None:
+    """(what becomes of an effect, by which action or person); None where the flow says nothing of it."""
+    if story.view.mode == "draft":
+        return _("is removed"), ""
+    step = story.bundle.find(path)
+    if step is None or step.compensate is None:
+        return None
+    return _(WILL_BE[step.compensate.word]), step.compensate.action or step.compensate.target

@@ -287,8 +287,7 @@ class Teller:
         emitted = event.action.startswith("emit ")
         title = action_title(self.bundle.actions, event.action)
         what = _("The event {event}", event=event.action[5:]) if emitted else title
-        place = self.say(event, "note", _("{what}: written down.", what=what))
-        self._change(place, details=sent.fields(event.input))
+        self.say(event, "note", _("{what}: written down.", what=what))
 
     def timer_set(self, event: e.TimerSet) -> None:
         if not event.purpose:

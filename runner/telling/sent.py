@@ -31,9 +31,14 @@ def value(given: Json, longest: int = LONGEST) -> str:
 
 def fields(given: Mapping[str, Json], longest: int = LONGEST) -> tuple[str, ...]:
     """Fields as `name: value`, of a mail in the order it is read in. What is empty is left out."""
+    return tuple(f"{plain(name)}: {value(given[name], longest)}" for name in in_order(given))
+
+
+def in_order(given: Mapping[str, Json]) -> list[str]:
+    """The names of what is there, of a mail in the order it is read in."""
     first = [name for name in ("to", "subject", "text") if name in given]
     names = [*first, *(name for name in given if name not in first and not (name == "html" and "text" in given))]
-    return tuple(f"{plain(name)}: {value(given[name], longest)}" for name in names if given[name] is not None)
+    return [name for name in names if given[name] is not None]
 
 
 def pairs(given: Mapping[str, Json], longest: int = LONGEST) -> str:

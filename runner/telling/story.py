@@ -9,14 +9,13 @@ from runner.app import Amends
 from runner.contract import Json
 from runner.core import events as e
 from runner.core.fold import fold
-from runner.core.paths import catcher_of, is_in, list_of
+from runner.core.paths import is_in, list_of
 from runner.core.state import State
 from runner.core.state import replace as replace_state
 from runner.core.status import APPROVAL, EVENT, WAIT_FOR_PERSON
 from runner.engine.past import PAGE
 from runner.errors import InvalidFlow, NotFound, NotPossible, StoreCorrupt
 from runner.language.bundle import Bundle, restore
-from runner.people.operations import possible
 from runner.people.rerun import successor
 from runner.recorded import retold
 from runner.store.abridged import FEW, WHOLE, Abridged, FoldedEffects, item_of
@@ -31,6 +30,11 @@ from runner.tongue import _, marked, point
 
 WAITS_UNTIL = marked("{status}: step {step} waits for {thing} until {time}")
 ENDED_WELL = ("succeeded", "drafted")
+DRAFTED: Mapping[str, str] = {
+    "pending": marked("a draft, left at the service"), "stands": marked("a draft, left at the service"),
+    "undone": marked("the draft was removed"),
+}  # fmt: skip
+"""What has become of a draft."""
 SOME = 3
 """Steps that the status names."""
 
@@ -141,6 +145,8 @@ def status_line(story: Story, named: Callable[[str], str] = words.plain) -> str:
     """The status in words, with what is waited for and until when; `named` is how people are called."""
     view, state = story.view, story.state
     text = _(words.STATUS.get(view.status, view.status))
+    if view.mode == "draft" and view.status == "compensated":
+        return _("compensated: its drafts were removed")
     if view.status == "needs_person":
         asked = dict.fromkeys(handoff.owner for handoff in state.open_handoffs) or {view.needs or view.owner: None}
         who = _(" and ").join(named(one) for one in asked)
@@ -184,6 +190,8 @@ def disposition_of(story: Story, effect: EffectView) -> str:
 
 def became(story: Story, effect: EffectView) -> str:
     """What has become of an effect, in the word of its compensation."""
+    if story.view.mode == "draft" and effect.disposition in DRAFTED:
+        return _(DRAFTED[effect.disposition])
     if story.went_well and effect.disposition in ("pending", "stands"):
         return _("done")
     if effect.disposition in ("undone", "answered"):
@@ -231,6 +239,8 @@ def _by_word(story: Story, path: str, disposition: str) -> str:
 
 def became_of(story: Story, alike: FoldedEffects) -> str:
     """The same of effects of ended items."""
+    if story.view.mode == "draft" and alike.disposition in DRAFTED:
+        return _(DRAFTED[alike.disposition])
     if story.went_well and alike.disposition in ("pending", "stands"):
         return _("done")
     if alike.disposition in ("undone", "answered"):
@@ -363,24 +373,6 @@ def with_left_out(state: State, read: Abridged, folded: Sequence[FoldedEffects])
 def story_of(amends: Amends, run: str, zone: str, *, reveal: bool = False, whole: str | None = None) -> Story:
     """A run's story as it stands now; see `Telling`. Raises NotFound, NotPossible."""
     return Telling(amends, run, zone, reveal=reveal, whole=whole, keeps=True).story()
-
-
-def further(story: Story) -> list[str]:
-    """The orders that fit beside the answers to open questions."""
-    status = story.view.status
-    if status == "stopped" and story.with_effect("pending", "stands"):
-        return ["compensate", "take_over"]
-    if status in ("failed", "compensated", "stopped"):
-        return [] if story.successor else ["rerun"]
-    if story.state.has_ended:
-        return []
-    orders = possible(story.bundle, story.state)
-    wanted = {"resume", "stop"} if story.is_asked else {"resume", "pause", "stop"}
-    asks_of_run = any(
-        "compensate" in h.choices and not catcher_of(story.state, h.step) for h in story.state.open_handoffs
-    )
-    wanted |= set() if asks_of_run else {"stop_compensate"}
-    return [each for each in orders if each in wanted]
 
 
 def chosen(story: Story, *, ahead: bool = False, since: int = 0) -> list[Line]:

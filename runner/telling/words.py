@@ -118,6 +118,9 @@ BY_CASE: Mapping[str, Mapping[str, str]] = {
     "late": {"go_on": marked("go on without it")},
     "then_run": {"go_on": marked("end without it")},
     "item": {"compensate": marked("make this item good")},
+    "draft": {
+        "compensate": marked("remove its drafts"), "stop_compensate": marked("stop it and remove its drafts"),
+    },
 }  # fmt: skip
 """What a choice is called where it means something else: by the kind of question, and what the run is about."""
 

@@ -25,8 +25,9 @@ from runner.people.operations import Order
 from runner.people.rerun import wish_anew
 from runner.store import notices
 from runner.store.facts import HandOffView, RunFilter, RunView
+from runner.telling.consequences import further
 from runner.telling.questions import completed
-from runner.telling.story import Story, further, status_line
+from runner.telling.story import Story, status_line
 from runner.telling.words import plain
 from runner.web import shapes
 from runner.web.console import Console, console_of

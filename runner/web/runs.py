@@ -11,15 +11,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from runner.errors import NotFound, NotPossible
+from runner.people.letters import nothing_was_sent
 from runner.people.operations import Order
 from runner.people.rerun import wish_anew
 from runner.people.told import asks_to_see
 from runner.store import outbox
 from runner.store.abridged import FEW
 from runner.store.facts import RunFilter
-from runner.telling import approval, sent, words
-from runner.telling.consequences import MAKES_GOOD, consequence, made_good
-from runner.telling.story import Clock, Story, chosen, further, reason, status_line
+from runner.telling import approval, planned, sent, words
+from runner.telling.consequences import MAKES_GOOD, consequence, further, made_good, named
+from runner.telling.story import Clock, Story, chosen, reason, status_line
 from runner.tongue import _
 from runner.web.console import Console, console_of
 from runner.web.files import links
@@ -68,7 +69,8 @@ def run(
         is_to_see=asks_to_see(story.bundle, story.state) and (caller.operates or was_told),
         orders=orders(story) if caller.operates else (), notice=notice(said), why=reason(story),
         short=too_few(console, story), files=links(story.state.inputs), reveals=reveal and caller.operates,
-        starter=approval.started_by(story, partial(who, console)),
+        starter=approval.started_by(story, partial(who, console)), planned=planned.would_be_sent(story),
+        nothing_sent=nothing_was_sent(story.state) if story.view.mode == "draft" else "",
     )  # fmt: skip
 
 
@@ -99,7 +101,7 @@ def long_lists(story: Story) -> Sequence[tuple[str, str, int]]:
 def orders(story: Story) -> Sequence[dict[str, object]]:
     """The buttons: each order that is possible, with what it will do."""
     return [
-        {"name": name, "label": words.capital(words.offered(name)), "does": consequence(story, name),
+        {"name": name, "label": words.capital(named(story, name)), "does": consequence(story, name),
          "at_once": name in AT_ONCE}
         for name in further(story)
     ]  # fmt: skip
@@ -129,7 +131,7 @@ def ask(request: Request, caller: Operates, run: str, name: str) -> Response:
         return go(request, f"/runs/{story.successor}?said=joined")
     refuse_unfit(story, name)
     return page(
-        request, caller, "order", story=story, view=story.view, name=name, label=words.capital(words.offered(name)),
+        request, caller, "order", story=story, view=story.view, name=name, label=words.capital(named(story, name)),
         does=consequence(story, name), good=made_good(story) if name in MAKES_GOOD else (),
     )  # fmt: skip
 

@@ -39,6 +39,28 @@ LEND = """  lend:
       output: { id: "${{ response.json.items[0].id }}", note: "${{ response.json.items[0].note }}" }
       external_id: ${{ response.json.items[0].id }}
 """
+SKETCH = """  pencil:
+    writes: once
+    cannot_undo: It is with them.
+    draft: { action: sketch }
+    input: { note: any }
+    request: { post: /pencil, json: { note: "${{ input.note }}" } }
+    output: { id: text }
+  sketch:
+    writes: keyed
+    key: { header: Idempotency-Key, life: 1 hour }
+    undo: { action: release, with: { of: "${{ output.id }}", note: gone } }
+    input: { note: any }
+    request: { post: /sketch, json: { note: "${{ input.note }}" } }
+    output: { id: text }
+    external_id: ${{ response.json.id }}
+"""
+PENCIL = """  - id: pencil
+    do: shop.pencil
+    with: { note: x }
+    unattended: It is only a test.
+    compensate: { none: It is only a test. }
+"""
 POST = """  - id: charge
     do: shop.post
     with: { note: x }
@@ -146,7 +168,7 @@ class Way:
 
     def shop(self) -> str:
         """The connector: a call that is held may take long, one that is looked up must not."""
-        return connector(limit=20_000 if self.out else self.limit, more=LEND)
+        return connector(limit=20_000 if self.out else self.limit, more=LEND + SKETCH)
 
 
 HELD_BACK = {"stop": "stopped", "stop_compensate": "compensated", "compensate": "compensated"}
@@ -433,7 +455,8 @@ WAYS: Mapping[str, Way] = {
     ),
     "succeeded": Way(steps=RESERVE, status="succeeded", follows={}),
     "succeeded_bare": Way(steps=PLAN, status="succeeded", follows={"rerun": "succeeded"}),
-    "drafted": Way(steps=RESERVE, mode="draft", status="drafted", follows={"rerun": "drafted"}),
+    "drafted": Way(steps=PENCIL, mode="draft", status="drafted", follows={"compensate": "compensated"}),
+    "drafted_bare": Way(steps=RESERVE, mode="draft", status="drafted", follows={"rerun": "drafted"}),
     "failed": Way(steps=RESERVE, says={"POST /reserve": NO}, status="failed", follows={"rerun": "succeeded"}),
     "compensated": Way(
         steps=RESERVE + CHARGE, says={"POST /charge": NO}, status="compensated", follows={"rerun": "succeeded"}

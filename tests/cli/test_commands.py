@@ -477,7 +477,8 @@ def test_help_is_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_draft_shows_what_it_would_do(terminal: Terminal) -> None:
     said = terminal.type("run", "asking", "-i", "number=7", "--draft")
-    assert "  collection: notes\n  number: 7\n" in said.out
+    assert "What going live would send\n  note: Adds a record" in said.out
+    assert "    collection:  notes\n    number:      7\n" in said.out
 
 
 # --- two processes ----------------------------------------------------------------------------------------------------------

@@ -113,7 +113,11 @@ MODELS = (
 OF_TESTS = (CaseModel, SaysModel, ComesModel, ExpectModel)
 
 
-@pytest.mark.parametrize("model", [*MODELS, *COMPENSATION_MODELS.values(), *ANSWER_MODELS.values(), *OF_TESTS], ids=lambda model: model.__name__)
+@pytest.mark.parametrize(
+    "model",
+    [*MODELS, *COMPENSATION_MODELS.values(), *ANSWER_MODELS.values(), *OF_TESTS],
+    ids=lambda model: model.__name__,
+)
 def test_every_key_of_the_language_is_named(model: type[BaseModel]) -> None:
     missing = {key for key in fields(model) if not re.search(rf"(`|\b){key}(`|:|\b)", TEXT)}
     assert missing == set()

@@ -341,7 +341,9 @@ async def test_the_secret_is_nowhere(gate: Gate, caplog: pytest.LogCaptureFixtur
     pages = [await gate.come(gate.browser(), sub) for sub in ("tom", "stranger", "sloppy")]
     assert SECRET not in caplog.text + "".join(page.text for page in pages)
     store = gate.office.console.store
-    assert SECRET.encode() not in Path(store.name).read_bytes() + Path(store.name).with_name("amends.db-wal").read_bytes()
+    assert (
+        SECRET.encode() not in Path(store.name).read_bytes() + Path(store.name).with_name("amends.db-wal").read_bytes()
+    )
 
 
 # --- approvals -------------------------------------------------------------------------------------------------------
