@@ -31,7 +31,7 @@ def said_commands() -> list[list[str]]:
     for cell in COMMAND.findall(README):
         first, *others = re.findall(r"`(.*?)`", cell)
         words = [word for word in first.split()[1:] if re.fullmatch(r"[a-z-]+", word)]
-        if words[0] in {"demo", "init", "check", "drill", "run", "serve", "doctor", "erase", "show"}:
+        if words[0] in {"demo", "init", "check", "drill", "run", "serve", "doctor", "erase", "show", "lsp"}:
             words = words[:1]
         found += [words, *([*words[:1], other] for other in others)]
     return found

@@ -45,6 +45,7 @@ NOUNS: dict[str, str] = {
     "db": "back the database up, remove old runs, go on after it was put back",
     "erase": "erase the personal data of a record",
     "schema": "write the JSON Schemas that editors use",
+    "lsp": "a language server for editors",
     "doctor": "check this computer and this project",
 }
 """Every command and what it is for. The file of a noun is `runner/cli/<noun>.py` (go-live: `go_live.py`), its commands

@@ -15,11 +15,11 @@ from runner.language.schema import write_schemas
 COMMANDS = place.noun("The JSON Schemas that editors use.")
 
 MAPPED = {
-    "flow": "flows/*.yaml",
-    "connector": "connectors/*.yaml",
-    "connections": "connections.yaml",
-    "people": "people.yaml",
-    "amends": "amends.yaml",
+    "flow": ["flows/*.yaml", "!flows/*.test.yaml"],
+    "connector": ["connectors/*.yaml"],
+    "connections": ["connections.yaml"],
+    "people": ["people.yaml"],
+    "amends": ["amends.yaml"],
 }
 """Which files each schema is for."""
 SETTINGS, EXTENSIONS = ".vscode/settings.json", ".vscode/extensions.json"
@@ -56,7 +56,7 @@ def _tell_editor(project: Path) -> list[Path]:
     return list(missing)
 
 
-def _mapping() -> dict[str, dict[str, str]]:
+def _mapping() -> dict[str, dict[str, list[str]]]:
     return {"yaml.schemas": {f"./schemas/{name}.schema.json": files for name, files in MAPPED.items()}}
 
 

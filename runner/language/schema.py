@@ -32,9 +32,8 @@ def schemas(kinds: Kinds | None = None, facts: ProjectFacts | None = None) -> di
     With the facts of a project the schema of a flow knows its connections, actions, people, flows and templates.
     """
     kinds = kinds if kinds is not None else installed()
-    flow = _with_types(_of_model(FlowModel, "An Amends flow"))
     found = {
-        FLOW: flow if facts is None else narrowed(flow, facts),
+        FLOW: _flow() if facts is None else narrowed(_flow(), facts),
         "flow_test.schema.json": _of_model(FlowTestModel, "The cases of an Amends flow"),
         "people.schema.json": _of_model(PeopleModel, "people.yaml of an Amends project"),
         "connections.schema.json": _of_connections(kinds),
@@ -67,6 +66,16 @@ def is_stale(folder: Path, facts: ProjectFacts) -> bool:
     except (OSError, ValueError):
         return False
     return "$comment" in made and made["$comment"] != state_of(facts)
+
+
+def refresh(folder: Path, facts: ProjectFacts) -> None:
+    """Writes the project's own schema of flows anew, where one is there and old. Raises OSError."""
+    if is_stale(folder, facts):
+        (folder / FLOW).write_text(as_text(narrowed(_flow(), facts)), encoding="utf-8")
+
+
+def _flow() -> dict[str, Json]:
+    return _with_types(_of_model(FlowModel, "An Amends flow"))
 
 
 def as_text(schema: dict[str, Json]) -> str:

@@ -603,7 +603,7 @@ def test_lists_for_people_and_for_machines(terminal: Terminal) -> None:
     mapped = json.loads((terminal.folder / ".vscode" / "settings.json").read_text(encoding="utf-8"))["yaml.schemas"]
     assert all((terminal.folder / name).is_file() for name in mapped)
     (terminal.folder / ".vscode" / "settings.json").write_text("{}", encoding="utf-8")
-    assert '"./schemas/flow.schema.json": "flows/*.yaml"' in terminal.type("schema", "write", "--plain").out
+    assert '"./schemas/flow.schema.json": [\n      "flows/*.yaml"' in terminal.type("schema", "write", "--plain").out
     assert "$comment" not in json.loads((terminal.folder / "schemas" / "flow.schema.json").read_text(encoding="utf-8"))
 
 

@@ -143,7 +143,7 @@ def test_what_is_wrong_is_underlined_where_it_stands(desk: Desk) -> None:
 
 
 def test_the_examples_have_nothing_underlined(desk: Desk) -> None:
-    for path in sorted(desk.folder.glob("*.yaml")):
+    for path in sorted(path for path in desk.folder.glob("*.yaml") if ".test." not in path.name):
         name = path.stem if path.stem in ("amends", "people", "connections") else "flow"
         line = f"# yaml-language-server: $schema={desk.folder.as_uri()}/schemas/{name}.schema.json\n"
         text = path.read_text(encoding="utf-8")

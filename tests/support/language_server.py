@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import queue
 import subprocess
 import threading
@@ -11,6 +12,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from tests.house import ROOT
 
 LIMIT = 30.0
 """Seconds that an answer may take."""
@@ -55,7 +58,8 @@ class Editor:
         assert message is not None, "the server has ended"
         method = message.get("method")
         if method == "textDocument/publishDiagnostics":
-            self.problems[message["params"]["uri"]] = message["params"]["diagnostics"]
+            if message["params"].get("version", self._version) == self._version:
+                self.problems[message["params"]["uri"]] = message["params"]["diagnostics"]
         elif method == "workspace/configuration":
             items = message["params"]["items"]
             self._send(id=message["id"], result=[self._settings.get(item.get("section", "")) for item in items])
@@ -161,6 +165,7 @@ def speaking_with(command: Sequence[str | Path], folder: Path, **settings: Any) 
     """An editor whose server has been greeted; it is ended afterwards."""
     server = subprocess.Popen(
         [str(part) for part in command],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         cwd=folder,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

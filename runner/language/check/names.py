@@ -14,7 +14,7 @@ from runner.language.expressions import NameUse, faults
 from runner.language.fields import fields_below, shape_of
 from runner.language.nearest import did_you_mean
 
-_FIELDS = {
+FIELDS = {
     "run": ("id", "flow", "mode", "started_at"),
     "trigger": ("id", "at", "by"),
     "failure": ("kind", "step", "summary", "by", "at"),
@@ -77,9 +77,9 @@ def _strangers(context: Context, text: Text, use: NameUse) -> Iterator[Problem]:
     elif root in _ELSEWHERE and root not in text.names:
         where, _, hint = _ELSEWHERE[root].partition("; ")
         yield _at_part(context, text, use, 0, "FL101", f'"{root}" {where}', hint)
-    elif root in _FIELDS and (root == "failure" or root not in text.names):
-        if rest and rest[0] not in _FIELDS[root]:
-            hint = did_you_mean(rest[0], _FIELDS[root], "known names" if root == "failure" else "there are")
+    elif root in FIELDS and (root == "failure" or root not in text.names):
+        if rest and rest[0] not in FIELDS[root]:
+            hint = did_you_mean(rest[0], FIELDS[root], "known names" if root == "failure" else "there are")
             yield _at_part(context, text, use, 1, "FL101", f'"{root}" has no "{rest[0]}"', hint)
     elif root == "item" and text.placed is not None:
         yield from _of_item(context, text, use)
