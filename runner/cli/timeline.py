@@ -179,10 +179,11 @@ def ending(story: Story, only: str = "") -> Iterator[RenderableType]:
             yield Text(f"By hand:    {', '.join(by_hand)}.")
         if left:
             yield Text(f"Not undone: {', '.join(left)}.", style="yellow")
+        unknown = [*story.unknown, *story.with_effect("in_doubt")]
         if stands or not (by_hand or left):
             yield Text(f"Stands now: {', '.join(stands) or 'nothing'}.")
-        if story.unknown:
-            yield Text(f"Not known:  {', '.join(_some(story.unknown))}.", style="yellow")
+        if unknown:
+            yield Text(f"Not known:  {', '.join(_some(unknown))}.", style="yellow")
     if story.is_asked:
         yield from _questions(story, only)
     if orders := typed_orders(story):

@@ -175,7 +175,7 @@ def paper(
         odd=mixed_words(_texts([asked.shown["shows"], new.inputs])),
         changes=list(_changes(new, before)), yes=_yes(plain, rows),
         no=no, on_no=_on_no(if_no, undone), wish=_("Ask for changes. {no}", no=no), on_wish=_on_wish(if_no),
-        undone=undone, stays=story.with_effect("pending", "stands") if if_no == "end" else [],
+        undone=undone, stays=story.with_effect("pending", "stands", "in_doubt") if if_no == "end" else [],
     )  # fmt: skip
 
 

@@ -83,7 +83,7 @@ def further(story: Story) -> list[str]:
     status = story.view.status
     if status == "drafted":
         return ["compensate"] if drafts_left(story.state) else []
-    if status == "stopped" and story.with_effect("pending", "stands"):
+    if status == "stopped" and story.with_effect("pending", "stands", "in_doubt"):
         return ["compensate", "take_over"]
     if status in ("failed", "compensated", "stopped"):
         return [] if story.successor else ["rerun"]

@@ -182,8 +182,10 @@ def status_line(story: Story, named: Callable[[str], str] = words.plain) -> str:
 
 
 def disposition_of(story: Story, effect: EffectView) -> str:
-    """What has become of an effect; `left`: a take-over left it to a person."""
-    undo = story.state.undo.get(effect.path)
+    """What has become of an effect; `left`: a take-over left it to a person; `in_doubt`: was it made good?"""
+    undo, at = story.state.undo.get(effect.path), (effect.path, effect.part)
+    if at in {(each.step, each.part) for each in story.state.open_handoffs if each.kind == "compensation_unknown"}:
+        return "in_doubt"
     is_left = effect.disposition in ("by_hand", "stands") and story.state.is_taken_over and not effect.note
     return "left" if is_left and (undo is None or undo.status not in ("done", "skipped")) else effect.disposition
 

@@ -76,6 +76,7 @@ DISPOSITION: Mapping[str, str] = {
     "by_hand": marked("settled by hand"),
     "stands": marked("STANDS"),
     "left": marked("not undone"),
+    "in_doubt": marked("in doubt: nobody knows whether it was made good"),
 }
 """What has become of an effect; `answered` is told by its own word where that is known."""
 

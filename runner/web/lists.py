@@ -11,7 +11,7 @@ from runner.store import outbox
 from runner.store.facts import HandOffView
 from runner.telling import sent, words
 from runner.telling.questions import asks_about
-from runner.telling.story import Story, became, became_of, events_sent, status_line
+from runner.telling.story import Story, became, became_of, disposition_of, events_sent, status_line
 from runner.tongue import _, marked
 from runner.web.console import Console
 from runner.web.guard import Caller
@@ -135,7 +135,7 @@ def effects(story: Story) -> Sequence[dict[str, str]]:
         {
             "step": story.place(each.path), "action": each.action, "id": words.plain(each.external_id),
             "to": story.receiver(each.path, each.part), "now": became(story, each),
-            "stands": "stands" if each.disposition in ("pending", "stands") and not story.went_well else "",
+            "stands": "stands" if disposition_of(story, each) in ("pending", "stands") and not story.went_well else "",
             "sent": sent.pairs(story.input_of(each.path, "do", each.part)),
         }
         for each in story.effects

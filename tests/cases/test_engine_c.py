@@ -13,6 +13,7 @@ from runner.core import events as e
 from runner.engine.starting import Wish
 from runner.errors import NotPossible
 from runner.people.operations import Order
+from runner.telling.story import became, story_of
 from tests.cases.ground import ME, Engine, Ground, flow, intents, kinds_of, opened, until
 from tests.cases.processes import dying, serving
 from tests.support.says import DROP_AFTER, DROP_BEFORE, Say, failing, late, refused
@@ -177,6 +178,12 @@ async def test_c2_an_undo_that_fails_three_times_stops_no_other_and_is_seen(tmp_
         assert (question.step, question.kind) == ("charge", "compensation_unknown"), (
             "a 500 does not say nothing happened"
         )
+        reader = Amends.open(ground.folder)
+        told = {
+            each.path: became(story, each) for story in [story_of(reader, view.run, "UTC")] for each in story.effects
+        }
+        reader.close()
+        assert told == {"reserve": "cancelled", "charge": "in doubt: nobody knows whether it was made good"}
         closed = engine.state(view.run).root.failure
         assert closed is not None
         assert closed.step == "ticket", "the forward failure is told apart"

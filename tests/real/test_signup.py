@@ -1,15 +1,18 @@
-"""The signup on Tryton, Redmine, localstripe and mail: what the run's page says stands is what the servers have."""
+"""The signup on Tryton, Redmine, localstripe and mail: what the servers have in the end is what the run's page says, and
+what the drill said before it ran."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from runner.drill.rows import Row
+from runner.drilling import drill_of
 from runner.people.operations import Order
 from tests.flows.stage import project_of
-from tests.real.bench import FAULTS
+from tests.real.bench import FAULTS, HAPPENS
 from tests.real.shop import STEPS, Shop, Told, shop_of
 from tests.support.fault_proxy import Fault
 from tests.support.localstripe import LocalStripe, running_localstripe
@@ -38,6 +41,30 @@ async def shop(servers: Servers, tmp_path: Path) -> AsyncIterator[Shop]:
     servers[3].tell(SmtpScript())
     async with shop_of(tmp_path / "p", *servers) as made:
         yield made
+
+
+@pytest.fixture
+def drilled(shop: Shop) -> Mapping[tuple[str, str], Row]:
+    """The drill's rows by step and way, made once."""
+    if not _DRILLED:
+        _DRILLED.update({(row.step, row.way): row for row in drill_of(project_of(shop.folder), "signup").rows})
+    return _DRILLED
+
+
+_DRILLED: dict[tuple[str, str], Row] = {}
+_FITS: Mapping[str, tuple[str, ...]] = {
+    "": ("absent", "undone"), "stands": ("there",), "left": ("there",), "marked": ("answered",), "corrected": ("answered",),
+    "in_doubt": ("absent", "undone", "there", "answered"),
+}  # fmt: skip
+"""What the servers may have, by the drill's word."""
+
+
+def hold_drilled(row: Row, told: Told, there: Mapping[str, str]) -> None:
+    """What came is what the drill said."""
+    assert told.status == row.end
+    said = {one.step: one.how for one in row.standing}
+    if row.end != "succeeded":
+        assert {step: word for step, word in there.items() if word not in _FITS[said.get(step, "")]} == {}, row
 
 
 def hold(shop: Shop, told: Told) -> dict[str, str]:
@@ -88,12 +115,16 @@ def let_fail(shop: Shop, step: str) -> None:
 
 
 @pytest.mark.parametrize("step", STEPS)
-async def test_each_step_refused_in_turn_leaves_what_the_page_says(shop: Shop, step: str) -> None:
+async def test_each_step_refused_in_turn_leaves_what_page_and_drill_say(
+    shop: Shop, drilled: Mapping[tuple[str, str], Row], step: str
+) -> None:
     let_fail(shop, step)
     told = await shop.run()
     before = STEPS[: STEPS.index(step)]
     assert told.status == ("compensated" if before else "failed"), told
-    assert hold(shop, told) == {each: UNDONE.get(each, "absent") if each in before else "absent" for each in STEPS}
+    there = hold(shop, told)
+    assert there == {each: UNDONE.get(each, "absent") if each in before else "absent" for each in STEPS}
+    hold_drilled(drilled[step, "refused"], told, there)
     assert told.unknown == []
     assert told.asked == []
 
@@ -106,7 +137,9 @@ WRITES = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_each_service_fails_once_in_one_way_and_all_is_there_once(shop: Shop, fault: Fault) -> None:
+async def test_each_service_fails_once_in_one_way_and_all_is_there_once(
+    shop: Shop, drilled: Mapping[tuple[str, str], Row], fault: Fault
+) -> None:
     """The same error stands for done and for not done. Where a service can be asked or knows a key, nobody is needed."""
     shop.signup(f"Once{fault.capitalize()}")
     for name, matches in WRITES.items():
@@ -116,12 +149,15 @@ async def test_each_service_fails_once_in_one_way_and_all_is_there_once(shop: Sh
     met = [did for proxy in (shop.crm, shop.tasks, shop.pay) for _, did in proxy.seen if did]
     assert met == [fault] * 5
     assert told.status == "succeeded", told
-    assert hold(shop, told) == dict.fromkeys(STEPS, "there")
+    there = hold(shop, told)
+    assert there == dict.fromkeys(STEPS, "there")
+    for step in ("contact", "task", "customer", "card", "paid"):
+        hold_drilled(drilled[step, "lost_happened" if fault in HAPPENS else "lost_did_not"], told, there)
 
 
 @pytest.mark.parametrize(("step", "happened"), [("noted", True), ("noted", False), ("welcome", True)])
 async def test_what_nobody_can_be_asked_about_goes_to_a_person_who_is_told_the_truth(
-    shop: Shop, step: str, happened: bool
+    shop: Shop, drilled: Mapping[tuple[str, str], Row], step: str, happened: bool
 ) -> None:
     """A note and a mail have no key and no look-up: nothing more is sent until a person has looked."""
     shop.signup(f"Doubt{step.capitalize()}{happened}")
@@ -134,9 +170,50 @@ async def test_what_nobody_can_be_asked_about_goes_to_a_person_who_is_told_the_t
     assert len(told.unknown) == len(told.asked) == 1
     sent = len(shop.subjects()) if step == "welcome" else shop.tasks.count("Paid, ")
     assert sent == 1
-    assert (shop.stands(told)[step] == "there") is happened, "so it is, and nothing that the run says excludes it"
+    there = shop.stands(told)
+    assert (there[step] == "there") is happened, "so it is, and nothing that the run says excludes it"
+    hold_drilled(drilled[step, "lost_happened" if happened else "lost_did_not"], told, there)
     answer = Order(action="happened" if happened else "did_not", by="person:tom", step=step)
     told = await shop.order(told.run, answer)
     assert told.status == "succeeded", told
     assert hold(shop, told) == dict.fromkeys(STEPS, "there")
     assert shop.tasks.count("Paid, ") == (1 if happened else 2)
+
+
+UNDOS = {
+    "contact": ("crm", "ir.note.create"), "task": ("tasks", "status_id"), "customer": ("pay", "DELETE /v1/customers"),
+    "card": ("pay", "/detach"), "welcome": ("", ""), "paid": ("pay", "POST /v1/refunds"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["undo_refused", "undo_lost_happened"])
+@pytest.mark.parametrize("step", UNDOS)
+async def test_each_undo_that_goes_wrong_leaves_what_page_and_drill_say(
+    shop: Shop, drilled: Mapping[tuple[str, str], Row], step: str, way: str
+) -> None:
+    """The last step is refused, and then an undo of one before it, or its answer is lost."""
+    shop.signup(f"{step.capitalize()}{way[5:].capitalize()}")
+    shop.tasks.plan("Paid, ", "denied")
+    proxy, match = UNDOS[step]
+    if step == "welcome":
+        gone = SmtpScript(replies={shop.inputs["email"]: ["250 OK", "550 5.1.1 gone"]})
+        shop.mail.tell(gone if way == "undo_refused" else SmtpScript(after_dot=["ok", "drop"]))
+    else:
+        getattr(shop, proxy).plan(match, "denied" if way == "undo_refused" else "lost")
+    told = await shop.run()
+    hold_drilled(drilled[step, way], told, hold(shop, told))
+    doubted = [each for each, words in told.words.items() if words.startswith("in doubt")]
+    asked = {each["step"]: each["kind"] for each in told.asked}
+    if asked.get(step) == "compensation_unknown":
+        assert doubted == [step], "nobody knows, and so it is said"
+    else:
+        assert doubted == []
+
+
+async def test_a_no_leaves_what_page_and_drill_say(shop: Shop, drilled: Mapping[tuple[str, str], Row]) -> None:
+    shop.signup("Refused")
+    shop.says["go"] = "no"
+    told = await shop.run()
+    there = hold(shop, told)
+    assert there == dict.fromkeys(STEPS, "absent") | {"contact": "answered", "task": "undone"}
+    hold_drilled(drilled["go", "no"], told, there)
