@@ -10,7 +10,6 @@ import pytest
 
 from runner.app import Amends
 from runner.core import events as e
-from runner.core.events import restore
 from runner.store.facts import RunView
 from tests.flows.stage import Stage, project_of, staged
 from tests.support.replay import CHAT, completion, rate_limited, wanting
