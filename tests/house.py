@@ -82,6 +82,7 @@ HOMES = {
     "markupsafe": ("runner.web", "runner.language", "runner.people"),
     "pydantic": ("runner.language", "runner.settings", "connectors", "runner.triggers", "runner.web"),
     "pydantic_core": ("runner.language", "runner.settings", "connectors"),
+    "prometheus_client": ("runner.web",),
     "psycopg": ("connectors.sql", "runner.store.postgres"),
     "pygls": ("runner.editor.server",),
     "pymysql": ("connectors.sql",),

@@ -93,6 +93,11 @@ class SqlStore(Audit):
         with self._read() as connection:
             return connection.execute(select(meta.c.restored_at)).scalar() is not None
 
+    def watch_commits(self, on_commit: Callable[[int, float], None]) -> None:
+        """Has the writer tell of every COMMIT: how many writes shared it, and how many seconds it took."""
+        if self._writer is not None:
+            self._writer.on_commit = on_commit
+
     async def go_on_restored(self, by: str) -> None:
         """A person's word that the restored database may be worked with: `restored` is False from here on."""
         event = Restored(at=self._clock.now(), by=by, data={"answer": "go on"})

@@ -86,6 +86,8 @@ class Writer:
         self._heads: dict[str, Head] = {}
         self._changed: dict[str, tuple[int, str]] = {}
         self._changed_since: int | None = None
+        self.on_commit: Callable[[int, float], None] | None = None
+        """Told of every COMMIT: how many writes shared it, and how long it took from BEGIN, in seconds."""
         self._thread = threading.Thread(target=self._drive, name="amends-writer", daemon=True)
 
     # -- the callers' side --
@@ -204,6 +206,7 @@ class Writer:
 
     def _transact(self, group: list[_Waiting], plan: Callable[[Connection, list[_Waiting]], Batch]) -> None:
         connection = self._connected()
+        began = time.perf_counter()
         self._file.begin(self._cursor)
         try:
             batch = plan(connection, group)
@@ -218,6 +221,8 @@ class Writer:
             self._file.end(connection, commit=False)
             raise
         self.site = site
+        if self.on_commit is not None:
+            self.on_commit(len(group), time.perf_counter() - began)
         self._note_changes(batch)
         if len(self._heads) > HEADS:
             self._heads.clear()

@@ -17,6 +17,7 @@ from runner.web import (
     hooks,
     live,
     logbook,
+    metrics,
     people,
     quarantine,
     records,
@@ -45,6 +46,7 @@ ROOMS = (
     live,
     hooks,
     api,
+    metrics,
 )
 
 

@@ -27,6 +27,7 @@ from runner.telling import times
 from runner.telling.story import Story, story_of
 from runner.tongue import _
 from runner.triggers.formdesk import FormDesk
+from runner.web.figures import Metrics
 
 SOON = 3.0
 """Seconds that a page waits for what follows from an order; then the run's page goes on telling."""
@@ -48,7 +49,9 @@ class Console:
         self.forms = FormDesk(driver.store.artifacts.root.parent)
         self.forms.uploads.sweep(self.now)
         self._project: tuple[object, Project] | None = None
-        driver.engine.observers.append(self.feed.observe)
+        self.metrics = Metrics(driver, amends.clock)
+        driver.engine.observers += [self.feed.observe, self.metrics.observe]
+        driver.store.watch_commits(self.metrics.committed)
 
     @property
     def prefix(self) -> str:

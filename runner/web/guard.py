@@ -143,7 +143,7 @@ Proved = Annotated[Caller, Depends(ByProof("proof in the delivery"))]
 
 def greet(request: Request) -> None:
     """Speaks the language of whoever has come, where no route of ours has asked who it is; English to programs."""
-    console, is_program = console_of(request), request.url.path.startswith("/api/")
+    console, is_program = console_of(request), request.url.path.startswith(("/api/", "/metrics"))
     request.state.caller = caller = _by_cookie(console, request)
     speak("en" if is_program else _language(console, request, caller.person))
 

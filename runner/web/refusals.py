@@ -28,7 +28,7 @@ from runner.tongue import _
 from runner.web.guard import Caller, Refused, SignInFirst, greet
 from runner.web.render import go, page
 
-API = "/api/"
+API = ("/api/", "/metrics")
 HOOKS = "/hooks/"
 """Whoever calls below it is a program, and nobody we know."""
 STATUS: tuple[tuple[type[AmendsError], int], ...] = (
