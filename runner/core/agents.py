@@ -18,12 +18,13 @@ from runner.core.place import Place, action_input, complete
 from runner.core.state import Scope, State, StepState
 from runner.errors import EvaluationError
 from runner.language.bundle import Bundle
-from runner.language.fields import FieldType, field_types
+from runner.language.fields import field_types, holds_file
 from runner.language.flow import MODEL, Step
 from runner.language.nearest import did_you_mean
 from runner.language.types import read_entries
 
 MOST_FAULTS = 5
+_TEMPLATED = ("template", "values", "language")
 
 
 def moves_of(state: State, path: str) -> list[Scope]:
@@ -197,13 +198,15 @@ def _tool_shown(bundle: Bundle, tool: Step) -> Mapping[str, Json]:
 
 
 def _open_fields(action: Action, tool: Step) -> dict[str, Json]:
-    """What of the action's input the model gives: all but what the flow fixes. A file is never its to name."""
+    """What of the action's input the model gives: all but what the flow fixes. Neither a file nor a template is its to
+    name."""
     kinds = field_types(action.input)
-    return {name: written for name, written in action.input.items() if _is_open(name, kinds[name], tool)}
-
-
-def _is_open(name: str, kind: FieldType, tool: Step) -> bool:
-    return name not in tool.with_ and kind.kind != "file"
+    own = _TEMPLATED if action.renders_template and "template" not in tool.with_ else ()
+    return {
+        name: written
+        for name, written in action.input.items()
+        if not (name in tool.with_ or name in own or holds_file(kinds[name]))
+    }
 
 
 def _so_far(agent: Place, before: int) -> Iterator[Mapping[str, Json]]:

@@ -99,6 +99,12 @@ def field_type(value: Json) -> FieldType:
     raise ValueError(f"a type is a word, such as text, or a record, such as {{ choice: [a, b] }}, not {shown(value)}")
 
 
+def holds_file(kind: FieldType) -> bool:
+    """It is a file, or there is one in it at any depth."""
+    inner = [*(kind.fields or {}).values(), *([kind.items] if kind.items is not None else [])]
+    return kind.kind == "file" or any(holds_file(one) for one in inner)
+
+
 def is_field_name(name: str) -> bool:
     """Letters, digits and _, a letter first."""
     return _FIELD_NAME.fullmatch(name) is not None

@@ -314,6 +314,17 @@ def test_waiting_for_people_is_no_time_at_work() -> None:
     assert played.state.status == "succeeded"
 
 
+def test_neither_a_file_nor_a_template_is_the_models_to_name() -> None:
+    mail = "      - id: mail\n        do: svc.mail\n        compensate: { none: It is small. }\n"
+    told = {}
+    for name, with_ in (("free", "{ to: a@x.test }"), ("fixed", "{ template: welcome }")):
+        tools = mail.replace("compensate", f"with: {with_}\n        compensate")
+        played = run(bundle(agent(CHECK, tools=tools)), script(says_it()))
+        told[name] = facts(played, e.CallIntended)[0].request["input"]["turn"]["tools"][0]["fields"]
+    assert [*told["free"]] == ["text"]
+    assert [*told["fixed"]] == ["to", "text", "values"]
+
+
 def test_its_own_words_for_the_approval() -> None:
     tools = (
         "      - { id: look, read: svc.look, about: Looks somebody up }\n      - id: pay\n        do: svc.pay\n"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from runner.contract import Action
+from runner.language.samples import sample_output
 from tests.language.ground import ACTIONS, check, codes, told
 
 AGENT = Action(
     name="agent", effect="read", is_agent=True, from_ai=True, input={"goal": "text", "context": "any or empty"},
     output={"text": "text", "calls": "list"},
 )  # fmt: skip
+SAMPLED = replace(AGENT, sample={"text": "Done.", "calls": []})
 SCAN = Action(name="scan", effect="read", input={"page": "file", "note": "text or empty"}, output={"text": "text"})
 
 TOP = "flow: sample\ntitle: A sample\nowner: person:aya\nmode: live\nrun_key: ${{ trigger.id }}\ninputs: { id: text, email: email }\n"
@@ -130,3 +134,10 @@ def test_a_draft_may_still_lack_some_of_it() -> None:
     text = flow("      - id: mark\n        do: crm.update_contact\n").replace("mode: live", "mode: draft")
     assert {one.level for one in check(text, "sample.yaml")[1]} == {"warning"}
     assert codes(text, "sample.yaml")
+
+
+def test_where_nothing_is_sent_its_model_uses_each_tool_once() -> None:
+    turn = {"tools": [{"name": "mark", "fields": {"id": "text", "status": "text or empty"}}], "so_far": []}
+    first = sample_output(AGENT, {"goal": "Help.", "turn": turn})
+    assert first["calls"] == [{"tool": "mark", "input": {"id": "draft id"}, "wrong": ""}]
+    assert sample_output(SAMPLED, {"goal": "Help.", "turn": {**turn, "so_far": [{}]}}) == {"text": "Done.", "calls": []}

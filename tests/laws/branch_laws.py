@@ -85,6 +85,8 @@ def _ended_too_early(story: Story, seq: int, event: e.ScopeEnded) -> Iterator[st
 
 def _holds(story: Story, seq: int, event: e.ScopeEnded) -> list[str]:
     """What must have ended before a scope does."""
+    if event.kind == "agent":
+        return []  # what it does has laws of its own
     if event.kind != "each":
         return standing_in(story.bundle, event.step)
     begun = [x for x in story.events if isinstance(x, e.ScopeStarted) and x.kind == "each" and x.step == event.step]

@@ -36,7 +36,10 @@ ACTIONS: dict[str, Action] = {
     "svc.letters": Action(name="letters", effect="keyed", key_life=HOUR, output={"rows": "list", **ID}, fan_out="to"),
     "svc.picky": Action(name="picky", effect="once", output=ID, fan_out="to"),
     "svc.plain": Action(name="plain", effect="keyed", key_life=HOUR),
-    "svc.mail": Action(name="mail", effect="once", output=ID, renders_template=True),
+    "svc.mail": Action(
+        name="mail", effect="once", output=ID, renders_template=True,
+        input={"to": "text or empty", "text": "text or empty", "template": "text or empty", "values": "record or empty"},
+    ),
     "svc.sampled": Action(name="sampled", effect="once", output=ID, sample={"id": "sample"}),
     "svc.unbuildable": Action(name="unbuildable", effect="keyed", key_life=HOUR, output=ID),
     "svc.refuses": Action(name="refuses", effect="keyed", key_life=HOUR, output=ID),
@@ -51,8 +54,10 @@ ACTIONS: dict[str, Action] = {
         name="note", effect="keyed", key_life=24 * HOUR, output=ID,
         input={"id": "text", "text": "text or empty", "stars": {"integer": {"max": 5}, "empty": True}, "to": "text or empty"},
     ),
+    "svc.asked": Action(name="asked", effect="lookup", has_lookup=True, lookup_delay=500, output=ID, input={"id": "text"}),
+    "svc.once_told": Action(name="once_told", effect="once", output=ID, input={"id": "text"}),
     "svc.pay": Action(
-        name="pay", effect="once", cannot_undo="It is gone.", output=ID, input={"amount": "integer", "scan": "file or empty"}
+        name="pay", effect="once", cannot_undo="It is gone.", output=ID, input={"amount": "integer", "scan": "file or empty", "pages": {"list": "file", "empty": True}}
     ),
     "svc.noted": Action(name="noted", effect="once", output=ID, draft=Draft(action="scribble", with_={"kind": "draft"})),
     "svc.posted": Action(
@@ -96,7 +101,7 @@ NEVER_SUCCEEDS = (
     "undo_classes", "undo_once", "picky_undo", "halts", "chooses_missing", "branches_undone", "branches_at_once",
     "branches_halt", "rows_undone", "rows_many", "called_list", "rows_refused", "rows_aside_undone", "rows_halt", "rows_nested_undone", "rows_parallel",
     "rows_beside", "rows_branches", "rows_call_undone", "rows_find", "rows_letters", "rows_bad", "called_rows",
-    "called_undone", "called_bad", "event_continue", "event_empty", "then_bad", "drafts_undone",
+    "agent_undone", "called_undone", "called_bad", "event_continue", "event_empty", "then_bad", "drafts_undone",
 )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from runner.core import events as e
+from tests.laws.agent_laws import is_of_agent
 from tests.laws.closing_laws import dispositions
 from tests.laws.lives import as_written, is_inside, items_around
 from tests.laws.register import law, named
@@ -119,7 +120,7 @@ def a_failure_ends_what_it_may(story: Story) -> Iterator[str]:
             continue
         scope = catcher(story, event.step)
         over = [c for c in story.closings.values() if is_inside(scope, c.scope) or c.scope == scope]
-        is_left = story.bundle.flow.on_failure.do == "review" and not scope
+        is_left = (story.bundle.flow.on_failure.do == "review" or is_of_agent(story, event.step)) and not scope
         if story.finished and not over and not story.taken_over and not is_left:
             yield f"{event.step} failed at {seq}, and {scope or 'the run'} went on"
 

@@ -17,16 +17,19 @@ def a_locked_record_is_taken_before_the_step_is_sent(story: Story) -> Iterator[s
         if isinstance(event, e.RecordLocked):
             taken.add(event.record)
         if isinstance(event, e.CallIntended) and event.purpose == "do" and story.started.mode != "draft":
-            for record in _needed(story, event.step):
+            for record in _needed(story, event):
                 if record not in taken:
                     yield f"{named(event)} was intended without the lock of {record}"
 
 
-def _needed(story: Story, step: str) -> Iterator[str]:
-    flow, lock = story.bundle.flow, story.bundle.step(step).lock
+def _needed(story: Story, event: e.CallIntended) -> Iterator[str]:
+    flow, lock = story.bundle.flow, story.bundle.step(event.step).lock
     if flow.one_at_a_time:
         yield story.started.record
-    if lock is not None:
+    if lock is not None and "${{ input." in str(lock.id):
+        given = [one.input for one in story.events if isinstance(one, e.CallIntended) and one.step == event.step]
+        yield f"{lock.record}/{next(filter(None, given))['id']}"
+    elif lock is not None:
         written = str(lock.id)
         name = written.removeprefix("${{ inputs.").removesuffix(" }}")
         yield f"{lock.record}/{story.started.inputs[name] if name != written else written}"

@@ -6,6 +6,7 @@ None of the laws uses the core's own reading of a log, except where the law is a
 from __future__ import annotations
 
 from tests.laws import (
+    agent_laws,
     approval_laws,
     branch_laws,
     call_laws,
@@ -19,7 +20,18 @@ from tests.laws import (
 from tests.laws.register import LAWS
 from tests.laws.story import Story
 
-ROOMS = (approval_laws, branch_laws, call_laws, closing_laws, draft_laws, item_laws, lock_laws, run_laws, wait_laws)
+ROOMS = (
+    agent_laws,
+    approval_laws,
+    branch_laws,
+    call_laws,
+    closing_laws,
+    draft_laws,
+    item_laws,
+    lock_laws,
+    run_laws,
+    wait_laws,
+)
 
 
 def violations(story: Story) -> list[str]:

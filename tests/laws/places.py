@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from runner.language.bundle import Bundle
-from runner.language.flow import Flow, Step
+from runner.language.flow import MODEL, NUMBERED, Flow, Step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,7 @@ class Written:
 
     def inmost(self, written: Mapping[str, Written]) -> tuple[tuple[str, int], ...]:
         """The branches inside the innermost `each` around it."""
-        lists = [at for at, (id, _) in enumerate(self.branches) if written[id].step.verb == "each"]
+        lists = [at for at, (id, _) in enumerate(self.branches) if written[id].step.verb in NUMBERED]
         return self.branches[lists[-1] + 1 :] if lists else self.branches
 
 
@@ -44,6 +44,8 @@ def written(bundle: Bundle, flow: Flow) -> dict[str, Written]:
 def _read(steps: tuple[Step, ...], around: tuple[tuple[str, int], ...], found: dict[str, Written]) -> None:
     for step in steps:
         found[step.id] = Written(step=step, number=len(found), branches=around)
+        if step.verb == "agent":
+            found.setdefault(MODEL, Written(step=step.turn, number=len(found), branches=(*around, (step.id, 0))))
         for number, branch in enumerate(step.branches):
             _read(branch.steps, (*around, (step.id, number)), found)
 
@@ -66,7 +68,7 @@ def _lanes(bundle: Bundle, path: str) -> Iterator[tuple[str, int]]:
         for id, branch in steps[name].inmost(steps):
             yield scope + id, branch
         step = steps[name].step
-        if step.verb == "each" and parts:
+        if step.verb in NUMBERED and parts:
             yield scope + name, int(parts[0])
             scope += f"{name}/{parts.pop(0)}/"
         elif step.verb == "call":
@@ -104,9 +106,9 @@ def standing_in(bundle: Bundle, scope: str, branch: int | None = None) -> list[s
     steps = written(bundle, flow)
     found = []
     for id, each in steps.items():
-        lists = [name for name, _ in each.branches if steps[name].step.verb == "each"]
+        lists = [name for name, _ in each.branches if steps[name].step.verb in NUMBERED]
         inmost = dict(each.inmost(steps))
-        if inside and steps[inside].step.verb == "each":
+        if inside and steps[inside].step.verb in NUMBERED:
             is_in = bool(lists) and lists[-1] == inside
         elif inside:
             is_in = inside in inmost and branch in (None, inmost[inside])
@@ -124,7 +126,7 @@ def order_of(bundle: Bundle, path: str, begun: Mapping[str, int]) -> tuple[int, 
         name = parts.pop(0)
         one = written(bundle, flow)[name]
         found.append(one.number)
-        if one.step.verb == "each" and parts:
+        if one.step.verb in NUMBERED and parts:
             scope += f"{name}/{parts.pop(0)}"
             found.append(begun.get(scope, 0))
             scope += "/"

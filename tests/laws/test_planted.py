@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from runner.engine.simulated import GuardTaken
-from tests.laws import planted_approvals, planted_branches, planted_drafts, planted_lists, planted_locks, planted_waits
+from tests.laws import (
+    planted_agents,
+    planted_approvals,
+    planted_branches,
+    planted_drafts,
+    planted_lists,
+    planted_locks,
+    planted_waits,
+)
 from tests.laws.flows import corpus
 from tests.laws.planted import MISTAKES
 from tests.laws.play import play
@@ -13,7 +21,15 @@ from tests.laws.play import play
 SEEDS = {True: 150, False: 40}
 """How many seeds a flow gets that the mistake names, and any other."""
 FLOOR = 105
-ROOMS = (planted_approvals, planted_branches, planted_drafts, planted_lists, planted_locks, planted_waits)
+ROOMS = (
+    planted_agents,
+    planted_approvals,
+    planted_branches,
+    planted_drafts,
+    planted_lists,
+    planted_locks,
+    planted_waits,
+)
 """Rooms that register their mistakes when they are read."""
 
 

@@ -182,6 +182,8 @@ class RandomOutside:
         if self._happens(self.faults.unknown_without + self.faults.unknown_with):
             return Answer(outcome=_no("unknown", "timeout", "no answer"), after=self._until_lost(intent))
         action = self.bundle.actions[intent.action]
+        if action.is_agent:
+            return Answer(outcome=Outcome(result="applied", output=self._turn(request)), after=soon)
         if intent.purpose == "read":
             return Answer(outcome=Outcome(result="applied", output=answer_of(action, "r1")), after=soon)
         if intent.purpose == "find":
@@ -189,6 +191,18 @@ class RandomOutside:
         purpose = "undo" if intent.purpose == "undo_lookup" else "do"
         seen = [each for each in self.ledger.of_key(intent.key, purpose) if each.shows <= now]
         return Answer(outcome=_counted(seen, len(seen)), after=soon)
+
+    def _turn(self, request: Request) -> dict[str, Json]:
+        """What an agent's model wants: a few of its tools, or something that it does not have; now and then nothing."""
+        tools = [*request.body["input"]["turn"]["tools"], {"name": "erase", "fields": {}}]
+        wanted = [self.rng.choice(tools) for _ in range(self.rng.choice([0, 1, 1, 2, 3]))]
+        calls = [{"tool": tool["name"], "input": self._given(tool["fields"])} for tool in wanted]
+        return {"text": "" if calls else "Done.", "calls": calls, "tokens": 10, "cost": None}
+
+    def _given(self, fields: Mapping[str, Json]) -> dict[str, Json]:
+        given: dict[str, Json] = {"id": f"c{self.rng.randint(1, 2)}", "email": "one@x.test", "amount": 5}
+        given = {name: value for name, value in given.items() if name in fields}
+        return {**given, "text": "mine"} if self._happens(10) else given
 
     def _find(self, intent: e.CallIntended, request: Request, now: int) -> Outcome:
         wanted: Mapping[str, Json] = request.body["input"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from runner.contract import Json, missing
 from runner.errors import Problem
 from runner.language.check.context import Context, Use, rule
-from runner.language.fields import NUMBERS, WORDS, fits, kind_of_field, shape_of
+from runner.language.fields import NUMBERS, WORDS, fits, holds_file, kind_of_field, shape_of
 from runner.language.fitting import value_at
 from runner.language.nearest import did_you_mean, nearest
 from runner.language.source import Path, as_quoted, plain_value, reads_differently
@@ -58,7 +58,7 @@ def find_files_from_models(context: Context) -> Iterator[Problem]:
     for placed in context.placed:
         action = context.action(placed.step.action) if placed.step.tool_of else None
         for name in missing(action.input, list(placed.step.with_)) if action is not None else ():
-            if kind_of_field(action.input[name] if action is not None else "") == "file":
+            if action is not None and (shape := shape_of(action.input[name])) is not None and holds_file(shape):
                 what = f'{placed.step.action} needs the file "{name}", and a model cannot give one'
                 hint = f"say which: with: {{ {name}: … }}"
                 yield context.source.problem("FL208", (*placed.path, placed.step.verb), what, hint)
