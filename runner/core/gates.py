@@ -109,11 +109,16 @@ def _tick(place: Place, name: str, gate: Gate) -> tuple[Command, ...]:
     return ()
 
 
+def _asks_nobody(state: State) -> bool:
+    """A draft asks its starter alone, and what came by itself has none."""
+    return state.mode == "draft" and not state.starter
+
+
 def _ask(place: Place, before: Gate | None) -> Command:
     approval, now, names = place.step.approval, place.now, place.names()
     assert approval is not None
     covers = dict(_covers(place, names))
-    if not covers:
+    if not covers or _asks_nobody(place.state):
         return _ended(place, "yes", {"by": "", "at": iso(now), "comment": ""})
     calendar = place.bundle.working
     due = after(now, approval.within, calendar)
@@ -238,7 +243,7 @@ def consent(place: Place) -> Consent:
     state, path = place.state, place.path
     asked = [(name, state.gates[name]) for name in _gates_over(place) if name in state.gates]
     if not asked:
-        if place.step.unattended:
+        if place.step.unattended or _asks_nobody(state):
             return Consent()
         summary = f"Step {place.step.id} needs an approval, and nobody was asked."
         return Consent(commands=(Record(event=e.StepFailed(at=place.now, step=path, kind="no", summary=summary)),))

@@ -86,7 +86,7 @@ def further(story: Story) -> list[str]:
     if status == "stopped" and story.with_effect("pending", "stands", "in_doubt"):
         return ["compensate", "take_over"]
     if status in ("failed", "compensated", "stopped"):
-        return [] if story.successor else ["rerun"]
+        return [] if story.successor or story.view.continues else ["rerun"]
     if story.state.has_ended:
         return []
     orders = possible(story.bundle, story.state)

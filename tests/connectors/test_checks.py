@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from connectors.declarative import kind_from_text
+from runner.contract import Draft
+from runner.language.bundle import action_from_json, action_to_json
 from tests.connectors.test_declarative import BILLING
 
 MISTAKES: list[tuple[str, str, str, str, str]] = [
@@ -34,6 +36,15 @@ MISTAKES: list[tuple[str, str, str, str, str]] = [
     ('with: { charge: "${{ output.id }}", why', "with: { why", "undo", "FL208", '"refund" needs the field "charge"'),
     ("${{ output.id }}\", why", "${{ output.idd }}\", why", "output.idd", "FL101", 'there is no output "idd"'),
     ("undo: { action: refund", "undo: { action: get_plan", "get_plan", "FL201", '"get_plan" only reads, so it takes nothing back'),
+    ("    timeout: 5 s\n", "    timeout: 5 s\n    draft: { action: payy }\n", "payy", "FL208", 'there is no action "payy"'),
+    ("    timeout: 5 s\n", "    timeout: 5 s\n    draft: { action: get_plan }\n", "get_plan", "FL201", '"get_plan" only reads, so it leaves no draft'),
+    ("    timeout: 5 s\n", "    timeout: 5 s\n    draft: { action: tag, with: { id: x } }\n", "tag", "FL005", '"tag" has no undo, so its drafts could not be removed'),
+    ("    timeout: 5 s\n", "    timeout: 5 s\n    draft: { action: pay }\n", "pay", "FL006", 'pay would be sent in a draft run'),
+    ("    timeout: 5 s\n", "    timeout: 5 s\n    draft: { action: refund }\n", "draft", "FL208", '"refund" needs the field "charge"'),
+    ("    timeout: 5 s\n", "    timeout: 5 s\n    draft: { action: pay, with: { chrge: 1 } }\n", "chrge", "FL208", '"pay" has no field "chrge"'),
+    ("    timeout: 5 s\n", "    timeout: 5 s\n    draft: { action: pay, with: { note: '${{ output.id }}' } }\n", "output", "FL101", 'there is no "output" here'),
+    ("    timeout: 5 s\n", "    timeout: 5 s\n    draft: { action: pay, with: { note: '${{ input.note }}' } }\n", "input.note", "FL102", '"note" may be empty'),
+    ("    reads: true\n", "    reads: true\n    draft: { action: pay }\n", "draft", "FL006", 'a reading action has no "draft"'),
     (" | default('no')", "", "input.note", "FL102", '"note" may be empty, and then there is no value here'),
     ('{ text: "for ${{ input.customer }}" }', '{ text: "for ${{ input.note }}" }', "input.note", "FL102", '"note" may be empty'),
     ("post: /payments", "post: payments", "payments", "FL006", '"payments" must begin with "/"'),
@@ -64,6 +75,18 @@ def test_a_mistake_is_told_at_its_place(old: str, new: str, at: str, code: str, 
     assert found, problems
     place = text.split("\n")[found[0].line - 1][found[0].column - 1 :] if found[0].line else ""
     assert place.startswith(at), (found[0], place)
+
+
+def test_an_action_may_say_what_leaves_a_draft_of_it() -> None:
+    """Another one, or itself marked as one; the fields of the same name need not be said."""
+    text = BILLING.replace(
+        "    timeout: 5 s\n", "    timeout: 5 s\n    draft: { action: pay, with: { note: DRAFT } }\n", 1
+    )
+    kind, problems = kind_from_text(text, "billing.yaml")
+    assert problems == ()
+    assert kind is not None
+    assert kind.actions()["pay"].draft == Draft(action="pay", with_={"note": "DRAFT"})
+    assert action_from_json(action_to_json(kind.actions()["pay"])) == kind.actions()["pay"]
 
 
 def test_all_mistakes_come_at_once() -> None:

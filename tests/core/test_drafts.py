@@ -117,6 +117,14 @@ def test_a_yes_lets_the_draft_through_and_a_no_does_not() -> None:
     assert ([event.why for event in late], calls(result), result.state.status) == (["no"], [], "drafted")
 
 
+def test_a_draft_that_came_by_itself_asks_nobody() -> None:
+    gate = "  - id: go\n    approve: Go?\n    covers: [a]\n    by: team:x\n"
+    bundle = bundle_of(gate + do("a", "svc.noted"), mode="draft")
+    result = run(bundle, started=replace(start_of(bundle), starter=""))
+    assert (result.state.status, facts(result, e.ApprovalRequested)) == ("drafted", [])
+    assert (result.state.steps["go"].outcome, calls(result)) == ("yes", [("a", "do", "svc.scribble")])
+
+
 def test_a_draft_run_keeps_nobody_from_the_record() -> None:
     steps = do("a", "svc.posted", more="    lock: { record: invoice, id: x }\n    key: mine\n")
     bundle = bundle_of(steps, mode="draft", top="record: customer/c1\n")
