@@ -53,7 +53,7 @@ def drill(
             page.say_json(drilled.as_json(found, iso(amends.clock.now())))
         else:
             page.show(*_told(found))
-        raise typer.Exit(FAILED if found.untold else OK)
+        raise typer.Exit(FAILED if found.untold or found.left_out else OK)
 
 
 def _given(given: list[str], files: list[str], fields: Mapping[str, Json]) -> Iterator[tuple[str, Mapping[str, Json]]]:

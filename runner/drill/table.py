@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from runner.contract import Json
+from runner.contract import Json, digest
 from runner.core import events as e
 from runner.drill.persons import Persons
 from runner.drill.places import Places
@@ -23,7 +24,6 @@ from runner.language.bundle import Bundle
 BEGINS = 1_788_220_800_000
 """When a drill begins, ms since the epoch: 2026-09-01 00:00 UTC."""
 STARTER = "person:starter"
-MOST_TRIALS = 20_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +36,9 @@ class Unreached:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Drill:
-    """The whole table. `trials` is how many runs it took, `seconds` how long."""
+    """The whole table. `trials` is how many runs it took, `seconds` how long; `left_out` counts the rows that were not
+    tried for lack of time.
+    """
 
     flow: str
     title: str
@@ -46,6 +48,7 @@ class Drill:
     unreached: tuple[Unreached, ...]
     trials: int
     seconds: float
+    left_out: int = 0
 
     @property
     def untold(self) -> tuple[Row, ...]:
@@ -61,13 +64,14 @@ class Driller:
         self.places = Places.of(bundle)
         self.preparing = preparing
         self._desk = desk
+        self._starts: dict[str, e.RunStarted] = {}
         self.runs = 0
         self.wrong: list[str] = []
         """Why inputs were not taken."""
 
-    def drill(self, given: Sequence[tuple[str, Mapping[str, Json]]] = ()) -> Drill:
-        """The table, for inputs of the author's (with their names) or for made ones. Raises NotPossible where no
-        inputs are taken.
+    def drill(self, given: Sequence[tuple[str, Mapping[str, Json]]] = (), within: float = math.inf) -> Drill:
+        """The table, for inputs of the author's (with their names) or for made ones; no trial begins later than
+        `within` seconds. Raises NotPossible where no inputs are taken.
         """
         began = time.perf_counter()
         found = situations(self.places, given, self._seen)
@@ -77,24 +81,26 @@ class Driller:
             raise NotPossible(
                 f"the drill found no inputs for flow {self.bundle.flow.id} ({why}); give some: --inputs FILE"
             )
-        rows = list(self._rows(courses))
+        rows, left_out = self._rows(courses, began + within)
         return Drill(
             flow=self.bundle.flow.id, title=self.bundle.flow.title, digest=self.bundle.digest, rows=tuple(rows),
             situations=tuple(found), unreached=tuple(self._unreached(courses)), trials=self.runs,
-            seconds=time.perf_counter() - began,
+            seconds=time.perf_counter() - began, left_out=left_out,
         )  # fmt: skip
 
-    def _rows(self, courses: Sequence[Course]) -> Iterator[Row]:
-        """Rows that say the same of several situations are one."""
+    def _rows(self, courses: Sequence[Course], until: float) -> tuple[list[Row], int]:
+        """Rows that say the same of several situations are one; with how many were left out."""
         merged: dict[Row, list[int]] = {}
+        left_out = 0
         for number, course in enumerate(courses):
             for trial in trials(self.bundle, course):
-                if self.runs >= MOST_TRIALS:
-                    break
+                if time.perf_counter() >= until:
+                    left_out += 1
+                    continue
                 merged.setdefault(self.row(trial), []).append(number)
         order = {pattern: place for place, pattern in enumerate(self.places.stands)}
-        for row in sorted(merged, key=lambda row: (order[row.step], WAYS.index(row.way), merged[row])):
-            yield replace(row, situations=tuple(merged[row]))
+        kept = sorted(merged, key=lambda row: (order[row.step], WAYS.index(row.way), merged[row]))
+        return [replace(row, situations=tuple(merged[row])) for row in kept], left_out
 
     def row(self, trial: Trial) -> Row:
         """One trial, run."""
@@ -113,15 +119,20 @@ class Driller:
     def run(self, situation: Situation, trial: Trial | None = None) -> tuple[World, Result]:
         """A simulated run. Raises InputsInvalid, NotPossible."""
         self.runs += 1
-        wish = Wish(given=situation.inputs, key="drill", source="drill", starter=STARTER, mode="live", told=self._told)
-        _, started = new_run(self.bundle, wish, now=BEGINS)
         world = World(self.bundle, self.preparing, situation.script)
         dies_at = trial.dies_at if trial is not None else None
         simulation = Simulation(
-            self.bundle, world, replace(started, run="drill"), people=Persons(situation.plan), observe=world.watch,
+            self.bundle, world, self._started(situation.inputs), people=Persons(situation.plan), observe=world.watch,
             weather=Death(world, dies_at) if dies_at is not None else Calm(), desk=self._desk,
         )  # fmt: skip
         return world, simulation.run()
+
+    def _started(self, inputs: Mapping[str, Json]) -> e.RunStarted:
+        name = digest(dict(inputs))
+        if name not in self._starts:
+            wish = Wish(given=inputs, key="drill", source="drill", starter=STARTER, mode="live", told=self._told)
+            self._starts[name] = replace(new_run(self.bundle, wish, now=BEGINS)[1], run="drill")
+        return self._starts[name]
 
     @property
     def _told(self) -> Mapping[str, Json]:

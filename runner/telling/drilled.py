@@ -214,6 +214,8 @@ def unreached_line(one: Unreached) -> str:
 def verdict(drill: Drill) -> str:
     """What it comes to, in one sentence."""
     rows = times.counted(len(drill.rows), "row")
+    if drill.left_out and not drill.untold:
+        return _("{rows}, and {count} were left out for lack of time.", rows=rows, count=drill.left_out)
     if not drill.rows:
         return _("{flow} has no step that can fail.", flow=drill.flow)
     if drill.untold:
@@ -243,5 +245,6 @@ def as_json(drill: Drill, when: str = "") -> dict[str, Json]:
             for one in drill.situations
         ],
         "unreached": [{"step": one.step, "why": unreached_line(one)} for one in drill.unreached],
-        "untold": len(drill.untold), "runs": drill.trials, "seconds": round(drill.seconds, 3),
+        "untold": len(drill.untold), "left_out": drill.left_out, "runs": drill.trials,
+        "seconds": round(drill.seconds, 3),
     }  # fmt: skip

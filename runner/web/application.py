@@ -9,6 +9,7 @@ from runner import __version__
 from runner.web import (
     api,
     arrivals,
+    drill,
     files,
     flows,
     forms,
@@ -39,6 +40,7 @@ ROOMS = (
     quarantine,
     records,
     flows,
+    drill,
     arrivals,
     forms,
     people,

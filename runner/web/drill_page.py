@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -19,7 +20,7 @@ _JINJA = Environment(
 _JINJA.globals.update(_=_)
 
 
-def shown(drill: Drill) -> dict[str, object]:
+def shown(drill: Drill) -> dict[str, Any]:
     """What the table's template needs."""
     lines = drilled.lines_of(drill)
     steps = dict.fromkeys(line.step for line in lines)

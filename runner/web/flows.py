@@ -60,7 +60,7 @@ def faults(each: CheckedFlow) -> str:
 def flow(request: Request, caller: Sees, flow: str) -> Response:
     """One flow as a diagram."""
     console = console_of(request)
-    checked = _checked(console, flow)
+    checked = checked_flow(console, flow)
     assert checked.flow is not None
     actions = console.project.connections.actions()
     plan = plan_of(checked.flow, actions, lambda name: who(console, name))
@@ -110,7 +110,7 @@ def _good(step: Step) -> str:
     return _(MADE_GOOD[made.word]) + (f": {words.bare(more)}" if more else "")
 
 
-def _checked(console: Console, name: str) -> CheckedFlow:
+def checked_flow(console: Console, name: str) -> CheckedFlow:
     """A flow by its id. Raises NotFound with the nearest name."""
     found = {each.flow.id: each for each in console.project.again().check() if each.flow is not None}
     if name not in found:
@@ -128,7 +128,7 @@ def ask(request: Request, caller: Starts, flow: str) -> Response:
 async def start(request: Request, caller: Starts, flow: str) -> Response:
     """Starts a run, or joins the one that has the key."""
     console, form = console_of(request), await form_of(request)
-    checked = _checked(console, flow)
+    checked = checked_flow(console, flow)
     assert checked.flow is not None
     given = {name: form.get(f"input.{name}", "") for name in checked.flow.inputs}
     values: dict[str, Json] = {
@@ -155,7 +155,7 @@ def _fields(flow: Flow) -> dict[str, FieldType]:
 
 
 def _form(request: Request, caller: Caller, name: str, given: Mapping[str, str], wrong: Mapping[str, str]) -> Response:
-    checked = _checked(console_of(request), name)
+    checked = checked_flow(console_of(request), name)
     assert checked.flow is not None
     if not checked.is_fit_to_run:
         raise NotPossible(_("Flow {flow} has errors, so it cannot run: see its page.", flow=name))
