@@ -35,6 +35,13 @@ def test_a_check_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.search(r"again +\d+\.\d\d s +\d+\.\d\d s CPU +4 flows", told)
 
 
+def test_a_drill_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["drill", "--rows", "1", "--steps", "3"]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"examples: +\d+ rows \(\d+ runs\) in \d+\.\d s, \d+\.\d s of CPU: \d+ rows a second", told)
+    assert re.search(r"one flow of 3 steps: 48 rows in \d+\.\d s", told)
+
+
 def test_an_unknown_bench_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["flor"]) == 2
     told = capsys.readouterr().err

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from runner import cli
 from runner.drill.rows import Row
 from runner.drill.table import Drill
 from runner.drilling import driller_of
 from runner.errors import NotPossible
+from runner.language.drills import recorded
 from runner.language.project import Project
 from runner.telling import drilled
-from tests.drill.ground import EXAMPLES, UNDO, demo, driller
+from tests.drill.ground import DEMO, EXAMPLES, UNDO, demo, driller
 from tests.flows.stage import kinds
+from tests.house import ROOT
 
 FLOWS = sorted(path.stem for path in EXAMPLES.glob("*.yaml") if "flow:" in path.read_text())
 
@@ -216,3 +221,48 @@ def test_inputs_that_are_not_taken_are_named(tmp_path: Path) -> None:
 
 def test_the_table_says_the_same_each_time() -> None:
     assert demo().drill().rows == demo().drill().rows
+
+
+def test_the_readme_shows_the_table_as_it_is_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("COLUMNS", "110")
+    shutil.copytree(DEMO, tmp_path / "demo")
+    html = tmp_path / "drill.html"
+    words = ["--project", str(tmp_path / "demo"), "drill", "signup_to_paid", "--record", "--html", str(html)]
+    assert cli.run_command(words) == 0
+    printed = capsys.readouterr().out
+    block = (
+        (ROOT / "README.md").read_text(encoding="utf-8").partition("```text\nsignup_to_paid: ")[2].partition("\n```")[0]
+    )
+    head, _, last = f"signup_to_paid: {block}\n".partition(" paid ")
+    assert printed.startswith(head.rpartition("\n")[0])
+    assert printed.endswith(head.rpartition("\n")[2] + " paid " + last)
+    assert html.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    project = Project.open(tmp_path / "demo", kinds=kinds())
+    assert recorded(tmp_path / "demo", "signup_to_paid") == project.bundle("signup_to_paid").digest
+    flow = tmp_path / "demo" / "flows" / "signup_to_paid.yaml"
+    flow.write_text(flow.read_text() + "# changed\n")
+    assert recorded(tmp_path / "demo", "signup_to_paid") != project.again().bundle("signup_to_paid").digest
+
+
+def test_an_untold_effect_is_the_end_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    driller(tmp_path, WAITS % "")
+    assert cli.run_command(["--project", str(tmp_path), "drill", "tried"]) == 1
+    out = capsys.readouterr().out
+    assert "1 leaves something outside of which nobody is told." in out
+    assert "Name somebody who is told" in out
+    assert cli.run_command(["--project", str(tmp_path), "drill", "tried", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert [(row["step"], row["way"]) for row in told["rows"] if row["untold"]] == [("paid", "never")]
+    assert told["untold"] == 1
+
+
+@pytest.mark.parametrize("width", ["60", "120"])
+def test_the_table_fits_the_terminal(
+    width: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    driller(tmp_path, LISTED % "stop")
+    assert cli.run_command(["--project", str(tmp_path), "drill", "tried"]) == 0
+    assert max(map(len, capsys.readouterr().out.split("\n"))) <= int(width)
