@@ -14,7 +14,10 @@ from runner.language.settings import project_name
 from runner.telling import times, words
 
 COMMANDS = place.verb()
-FILES = ("amends.yaml", "people.yaml", "flows/first_flow.yaml", "connections.yaml", ".env.example", ".gitignore")
+FILES = (
+    "amends.yaml", "people.yaml", "flows/first_flow.yaml", "flows/first_flow.test.yaml", "connections.yaml",
+    ".env.example", ".gitignore",
+)  # fmt: skip
 
 
 @COMMANDS.command(help="Begin a project: a few small files with a flow that works. Nothing that is there is changed.")
@@ -34,6 +37,7 @@ def init(
         "Go on with",
         *([f"  cd {folder}"] if folder.resolve() != Path.cwd() else []),
         f"  {words.PROGRAM} check",
+        f"  {words.PROGRAM} test",
         f"  {words.PROGRAM} run first_flow --input request=R-1 --input name=Aya",
         f"  {words.PROGRAM} schema write        so that VS Code offers keys, actions and fields",
     )

@@ -91,7 +91,7 @@ def happened_in(bundle: Bundle, events: Sequence[e.Event], state: State, watched
         in_doubt=tuple(at(path, UNDO if "undo" in purpose else "") for path, purpose in dict.fromkeys(doubted)),
         told=tuple(dict.fromkeys(watched.told)),
         set_aside=tuple(event.name or event.step for event in events if isinstance(event, e.ItemSetAside)),
-        holds=(*((state.record,) if state.holds_record else ()), *(() if state.has_ended else sorted(state.locks))),
+        holds=tuple({*((state.record,) if state.holds_record else ()), *(() if state.has_ended else state.locks)}),
         then={finished.then: finished.then_inputs} if finished is not None and finished.then else {},
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from runner.clock import MINUTE
 from runner.contract import Json
 from runner.core import events as e
 from runner.core.state import State
-from runner.drill.world import Answer, Connect, Preparing, World
+from runner.drill.world import Answer, Preparing, World
 from runner.engine.advance import Turn
 from runner.engine.simulated import Simulation, VirtualClock
 from runner.engine.starting import Wish, new_run
@@ -68,11 +68,6 @@ class Stage:
     project: Project
     bundle: Bundle
     preparing: Preparing
-
-    @classmethod
-    def of(cls, project: Project, flow: str, connect: Connect) -> Stage:
-        """The stage of a flow as it stands now. Raises NotFound, InvalidFlow."""
-        return cls(project=project, bundle=project.bundle(flow), preparing=Preparing(connect))
 
     def play(self, script: Script) -> Played:
         """One case, from its start to where nothing moves any more."""

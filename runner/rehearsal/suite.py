@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from runner.drill.world import Connect
+from runner.drill.world import Connect, Preparing
 from runner.errors import AmendsError, InvalidFlow, Problem
 from runner.language.bundle import Bundle
 from runner.language.project import Project
@@ -74,7 +74,7 @@ def rehearse(project: Project, file: Path, connecting: Connecting, only: str = "
         return Outcome(file=name, flow=flow, problems=problems, texts=texts)
     try:
         bundle = project.bundle(flow)
-        stage = Stage.of(project, flow, connecting(bundle))
+        stage = Stage(project=project, bundle=bundle, preparing=Preparing(connecting(bundle)))
     except InvalidFlow as wrong:
         return Outcome(file=name, flow=flow, problems=wrong.problems, texts={**texts, **wrong.sources})
     except AmendsError as error:

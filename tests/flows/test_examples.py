@@ -52,12 +52,15 @@ def state_of(stage: Stage, run: str) -> State:
 
 def test_every_example_is_tried_here() -> None:
     assert [*EXAMPLES] == [
+        "customer_notice",
         "goods_return",
+        "internal_request",
         "invoice_reminder",
         "mail_desk",
         "order_intake",
         "outside_agent",
         "parcel_scanned",
+        "points_credit",
         "refund_request",
         "reminders_due",
         "return_failed",
