@@ -59,9 +59,22 @@ def violations(folder: Path, receivers: Receivers, *, wanted: Sequence[tuple[str
             found += [what for branch in _branches_of(view.flow) for what in _order(logs[view.run], branch)]
             found += _dispositions(store, view.run)
         facts = [event for events in logs.values() for event in events]
-        return found + _against_receivers(facts, logs, receivers) + _events_fed(facts)
+        again = [what for events in logs.values() for what in _asked_again(events)]
+        return found + again + _against_receivers(facts, logs, receivers) + _events_fed(facts)
     finally:
         store.close()
+
+
+def _asked_again(events: Sequence[e.Event]) -> list[str]:
+    """An agent's model is never asked again for what it has answered."""
+    answered: set[tuple[str, str, int]] = set()
+    found = []
+    for event in events:
+        if isinstance(event, e.CallIntended) and event.action == "ai.agent" and event.call in answered:
+            found.append(f"{event.step} was asked again, and had been answered")
+        elif isinstance(event, e.CallApplied):
+            answered.add(event.call)
+    return found
 
 
 def _events_fed(facts: Sequence[e.Event]) -> list[str]:

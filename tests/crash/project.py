@@ -204,6 +204,21 @@ SENDS = """  - { id: told, emit: payment.received, with: { claim: "${{ inputs.na
 LOCKS = f"""  - id: keyed
     lock: {{ record: case, id: "${{{{ inputs.name }}}}" }}
     {KEYED_STEP}"""
+AGENT = """  - id: handle
+    agent: ai.agent
+    with: { goal: "Help ${{ inputs.name }}" }
+    retry: { tries: 5, pause: 20 ms, growth: none }
+    tools:
+      - { id: plan, read: service.get }
+      - id: keyed
+        do: service.keyed
+        with: { note: "${{ inputs.name }}" }
+        compensate: { cancel: service.undo_keyed, with: { of: "${{ output.id }}" } }
+      - id: asked
+        do: service.asked
+        compensate: { mark: service.undo_asked, with: { of: "${{ output.id }}" } }
+    limits: { calls: 9, within: 10 min }
+"""
 FOLLOWED = 'on_failure: { do: compensate, then_run: letter, with: { name: "${{ inputs.name }}" } }\n'
 FLOWS = {
     "every": FLOW,
@@ -214,6 +229,7 @@ FLOWS = {
     "waits": _flow("waits", WAITS + LAST),
     "sends": _flow("sends", SENDS),
     "locks": _flow("locks", LOCKS + LAST),
+    "agent": _flow("agent", AGENT + LAST),
     "followed": _flow("followed", f"  - id: keyed\n    {KEYED_STEP}" + LAST, FOLLOWED),
 }
 
@@ -225,6 +241,7 @@ def write_project(folder: Path, *, origin: str, smtp_port: int) -> None:
     (folder / "connectors" / "service.yaml").write_text(CONNECTOR)
     (folder / "connections.yaml").write_text(
         f'service: {{ connector: service, origin: "{origin}", allow_private: true }}\n'
+        f'ai: {{ connector: ai, kind: openai, origin: "{origin}/v1", model: small, allow_private: true }}\n'
         f'mail: {{ connector: email, host: 127.0.0.1, port: {smtp_port}, from: "a@x.example", allow_private: true,'
         " security: none, allow_insecure: true }\n"
     )

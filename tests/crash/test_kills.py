@@ -18,6 +18,7 @@ from runner.demo.servers import end
 from tests.crash.ledger import Receivers, lost_at_once, mails_of, violations
 from tests.crash.project import write_project
 from tests.support.processes import ROOT, HttpProcess, SmtpProcess
+from tests.support.replay import CHAT, completion, wanting
 from tests.support.says import DROP_AFTER, late, refused
 
 LATE = 150
@@ -90,11 +91,23 @@ VARIANTS = {
         wanted=(("locks", "compensated"), ("locks", "compensated")), started=2, refused=LAST,
         new=("undo", "Closed", "Compensation", "Finished"),
     ),
+    "agent": Variant(wanted=(("agent", "succeeded"),), new=("handle", "keyed", "asked", "model", "Scope")),
+    "undone_agent": Variant(
+        wanted=(("agent", "compensated"),), refused=LAST, new=("Closed", "undo", "Compensation", "Finished"),
+    ),
+    "lost_agent": Variant(
+        wanted=(("agent", "succeeded"),), lost=("keyed", "asked"),
+        new=("lookup", "Unknown", "Settled", "retry", "Timer"),
+    ),
     "followed": Variant(
         wanted=(("followed", "compensated"), ("letter", "succeeded")), refused=LAST,
         new=("Closed", "undo", "Finished", "asked", "columns"),
     ),
 }  # fmt: skip
+
+
+TURNS = (wanting("openai", ("keyed", {}), ("plan", {"code": "basic"}), ("erase", {})), wanting("openai", ("asked", {}), ("keyed", {})))
+"""What an agent's model wants, replayed, not a model. Where an answer is lost with its engine, the next one is given."""
 
 
 class Bench:
@@ -134,6 +147,9 @@ class Bench:
             self.http.script(f"POST /{name}", refused())
         for name in variant.lost:
             self.http.script(f"POST /{name}", DROP_AFTER)
+        for turn in TURNS:
+            self.http.script(f"POST {CHAT}", turn)
+        self.http.script(f"POST {CHAT}", always=completion("Done."))
         is_during = target.startswith("during call")
         if is_during:
             self.http.script(f"POST /{target.split()[2]}", late(LATE))
