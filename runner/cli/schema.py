@@ -16,6 +16,7 @@ COMMANDS = place.noun("The JSON Schemas that editors use.")
 
 MAPPED = {
     "flow": ["flows/*.yaml", "!flows/*.test.yaml"],
+    "flow_test": ["flows/*.test.yaml"],
     "connector": ["connectors/*.yaml"],
     "connections": ["connections.yaml"],
     "people": ["people.yaml"],

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from runner.contract import Action
-from runner.language.flow import Duration, Flow, Step
-from runner.telling import words
+from runner.language.flow import NUMBERED, Duration, Flow, Step
+from runner.telling import times, words
 from runner.telling.words import action_title
 from runner.tongue import _, length, marked, several
 
@@ -125,7 +125,7 @@ class _Planning:
         """What stands inside of a step; the last row of it says so."""
         rows: list[Row] = []
         for branch in step.branches:
-            if step.verb != "each":
+            if step.verb not in NUMBERED:
                 text = branch.name or (
                     _("if {condition}", condition=bare(branch.when)) if branch.when else _("otherwise")
                 )
@@ -138,13 +138,13 @@ class _Planning:
 
     def _row(self, step: Step, depth: int, *, is_open: bool) -> Row:
         action = self.actions.get(step.action)
-        effect = action.effect if action is not None else ""
+        effect = action.effect if action is not None and step.verb in ("read", "do") else ""
         is_final = step.verb == "do" and action is not None and bool(action.cannot_undo)
         is_final = is_final and (step.compensate is None or step.compensate.word != "cancel")
         return Row(
             step=step.id, verb=step.verb, depth=depth, line=step.line, is_open=is_open,
             text=title_of(self.actions, step, self.named), code=step.action,
-            look=effect if step.verb in ("read", "do") and effect else step.verb,
+            look=effect or step.verb,
             notes=tuple(shown(note) for note in self._notes(step)),
             chips=((effect,) if effect else ()) + (("final",) if is_final else ()),
             good=self._good(step), gates=step.covered_by,
@@ -167,6 +167,9 @@ class _Planning:
             yield _("needs the yes of {steps}", steps=", ".join(step.covered_by))
         if step.unattended:
             yield _("nobody is asked: {reason}", reason=step.unattended)
+        if step.limits is not None:
+            calls = several("at most {count} call", "at most {count} calls", step.limits.calls)
+            yield f"{calls}, {times.span(step.limits.within)}"
         if step.verb == "wait_for" and step.within is not None:
             yield f"{duration(step.within)}, {_(IF_LATE[step.if_late])}"
         if step.say:

@@ -19,9 +19,15 @@ from runner.language.flow import Flow
 Schema = dict[str, Json]
 
 IN_MARKER = r"\$\{\{"
-_READS = ("ReadModel.read", "HandOffModel.show", "PollModel.poll")
-_WRITES = ("DoModel.do", "CancelModel.cancel", "MarkModel.mark", "CorrectModel.correct", "QuarantineModel.quarantine")
-"""Where an action of either kind is named: model and key."""
+_PLACES: Mapping[str, tuple[str, ...]] = {
+    "reads": ("ReadModel.read", "ReadToolModel.read", "HandOffModel.show", "PollModel.poll"),
+    "writes": (
+        "DoModel.do", "DoToolModel.do", "CancelModel.cancel", "MarkModel.mark", "CorrectModel.correct",
+        "QuarantineModel.quarantine",
+    ),
+    "agents": ("AgentModel.agent",),
+}  # fmt: skip
+"""Where an action of each sort is named: model and key."""
 _EFFECTS: Mapping[str, str] = {
     "read": "Reads: it changes nothing.",
     "keyed": "Changes the world; the service recognises a repeated call.",
@@ -33,16 +39,18 @@ _EFFECTS: Mapping[str, str] = {
 def narrowed(flow: Schema, facts: ProjectFacts) -> Schema:
     """The flow's schema for one project; `$comment` says for which state of it."""
     models: dict[str, Schema] = dict(flow["$defs"])
-    reads = {name: each for name, each in facts.actions.items() if each.effect == "read"}
-    writes = {name: each for name, each in facts.actions.items() if each.effect != "read"}
-    for places, actions in ((_READS, reads), (_WRITES, writes)):
+    sorts: dict[str, dict[str, Action]] = {sort: {} for sort in _PLACES}
+    for name, each in facts.actions.items():
+        sorts["agents" if each.is_agent else "reads" if each.effect == "read" else "writes"][name] = each
+    for sort, places in _PLACES.items():
         for place in places:
             model, _, word = place.partition(".")
-            models[model] = _with_actions(models[model], word, actions)
+            models[model] = _with_actions(models[model], word, sorts[sort], is_tool=model.endswith("ToolModel"))
     flows = dict(_flows(facts))
     models["CallModel"] = _with_flows(models["CallModel"], "call", flows)
     models["OnFailureModel"] = _with_flows(models["OnFailureModel"], "then_run", flows)
     models |= {f"in {name}": _inputs(each, facts) for name, each in facts.actions.items()}
+    models |= {f"part {name}": {**models[f"in {name}"], "required": []} for name in facts.actions}
     models |= {f"in {name}": _inputs_of(name, each) for name, each in flows.items()}
     whole: Schema = {**flow, "$defs": models}
     return {"$comment": state_of(facts), **_with_people(whole, _people(facts))}
@@ -68,11 +76,16 @@ def _flows(facts: ProjectFacts) -> Iterator[tuple[str, Flow]]:
 # --- actions -------------------------------------------------------------------------------------------------------
 
 
-def _with_actions(model: Schema, word: str, actions: Mapping[str, Action]) -> Schema:
-    """The model of a step, compensation or trigger whose `word` names one of these actions."""
+def _with_actions(model: Schema, word: str, actions: Mapping[str, Action], *, is_tool: bool) -> Schema:
+    """The model of a step, compensation or trigger whose `word` names one of these actions. Of a tool's input a part is
+    written, the rest comes from the agent."""
     names = {name: told(each) for name, each in actions.items()}
     own = [{"pattern": "^[A-Za-z][A-Za-z0-9_]*$", "title": "a list of our own"}] if word == "quarantine" else []
-    named = [_if_named(word, name, missing(each.input, ()), each) for name, each in actions.items() if word != "show"]
+    named = [
+        _if_named(word, name, () if is_tool else missing(each.input, ()), each, "part" if is_tool else "in")
+        for name, each in actions.items()
+        if word != "show"
+    ]
     return _with_names(model, word, names, named, own)
 
 
@@ -91,8 +104,8 @@ def _consts(names: Mapping[str, str]) -> list[Schema]:
     return [{"const": name, "title": name, "description": about} for name, about in names.items()]
 
 
-def _if_named(word: str, name: str, needs: Sequence[str], action: Action | None = None) -> Schema:
-    then: Schema = {"properties": {"with": {"$ref": f"#/$defs/in {name}"}}}
+def _if_named(word: str, name: str, needs: Sequence[str], action: Action | None = None, kind: str = "in") -> Schema:
+    then: Schema = {"properties": {"with": {"$ref": f"#/$defs/{kind} {name}"}}}
     if needs:
         then["required"] = ["with"]
     if action is not None and action.find_by and word == "do":

@@ -98,6 +98,15 @@ def test_the_fields_of_the_action_are_offered(desk: Desk) -> None:
     assert mail == ["correction", "refund_in_doubt", "refund_sent", "reminder", "reminder_withdrawn", "welcome"]
 
 
+def test_an_agent_and_its_tools_are_offered(desk: Desk) -> None:
+    agent = "steps:\n  - id: x\n    agent: AGENT\n    with: { goal: Help. }\n    limits: { calls: 3, within: 1 min }\n    tools:\n      - id: y\n        TOOL\n"
+    assert desk.offered(agent.replace("AGENT", "¦").replace("TOOL", "read: crm.get_contact")) == ["ai.agent"]
+    tool = agent.replace("AGENT", "ai.agent")
+    assert "crm.create_contact" in desk.offered(tool.replace("TOOL", "do: ¦"))
+    assert "ai.agent" not in desk.offered(tool.replace("TOOL", "read: ¦"))
+    assert desk.wrong(tool.replace("TOOL", "do: crm.create_contact\n        with: { name: a }")) == []
+
+
 def test_people_flows_and_types_are_offered(desk: Desk) -> None:
     asked = desk.offered("steps:\n  - id: x\n    approve: Right?\n    covers: [y]\n    by: ¦\n")
     assert {"person:aya", "person:head_of_sales", "team:finance", "manager_of:starter"} <= set(asked)

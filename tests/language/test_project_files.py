@@ -393,9 +393,12 @@ def test_a_bundle_does_not_hold_people_secrets_or_places(tmp_path: Path) -> None
 # --- schemas -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(schemas()))
+SCHEMAS = schemas()
+
+
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
 def test_the_schemas_of_the_repository_are_fresh(name: str) -> None:
-    assert (ROOT / "schemas" / name).read_text(encoding="utf-8") == as_text(schemas()[name])
+    assert (ROOT / "schemas" / name).read_text(encoding="utf-8") == as_text(SCHEMAS[name])
 
 
 def test_schemas_are_written(tmp_path: Path) -> None:
@@ -411,9 +414,9 @@ def test_schemas_are_written(tmp_path: Path) -> None:
         jsonschema.Draft202012Validator.check_schema(json.loads(path.read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("name", sorted(schemas()))
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
 def test_every_field_of_a_schema_has_a_title_a_description_and_an_example(name: str) -> None:
-    assert silent(schemas()[name]) == []
+    assert silent(SCHEMAS[name]) == []
 
 
 def test_the_fields_of_a_projects_actions_have_them_too() -> None:
@@ -463,14 +466,14 @@ def test_the_examples_fit_the_schema(path: Path) -> None:
     elif is_flow_test(path):
         source = load_flow_test(path.read_text(encoding="utf-8"), path.name).source
         assert source is not None
-        jsonschema.validate(source.data, schemas()["flow_test.schema.json"])
+        jsonschema.validate(source.data, SCHEMAS["flow_test.schema.json"])
         return
     else:
         name = "flow"
         assert found.checked(path).is_fit_to_run
     source = found.check(path)[0].source
     assert source is not None
-    jsonschema.validate(source.data, schemas()[f"{name}.schema.json"])
+    jsonschema.validate(source.data, SCHEMAS[f"{name}.schema.json"])
 
 
 def test_the_installed_connectors_are_found() -> None:
