@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 
 from runner.editor.desk import Desk, Seen
-from runner.editor.place import path_with_word, text_with_word, typed_in, with_word
+from runner.editor.place import WORD, path_with_word, text_with_word, typed_in, with_word
 from runner.editor.told import kind_in_words, of_function, of_step
 from runner.language.check.context import Context, Placed, Text
 from runner.language.check.names import FIELDS
 from runner.language.check.shapes import Shape, below, items_of, lists_around, output_of, shape_at
 from runner.language.fields import shape_of
+from runner.language.flow import Step
 from runner.language.functions import FUNCTIONS
 from runner.language.project_schema import told as told_of_action
 
@@ -33,15 +35,13 @@ class Offer:
 
 def offers(desk: Desk, path: FilePath, text: str, offset: int) -> list[Offer]:
     """Everything that may stand at this offset, best first."""
-    seen = desk.read(path, with_word(text, offset))
+    seen = _readable(desk, path, with_word(text, offset))
     if seen.context is None:
         return []
     typed = typed_in(text[:offset])
     if typed is None:
         return list(_values(seen, seen.context))
-    place = text_with_word(seen.context)
-    if place is None:
-        return []
+    place = text_with_word(seen.context) or _unfinished(seen.context, text.count("\n", 0, offset) + 1)
     if typed.is_filter:
         return [_offer_of(name) for name, each in FUNCTIONS.items() if not each.is_source]
     fields = fields_at(seen.context, place, typed.path)
@@ -49,6 +49,22 @@ def offers(desk: Desk, path: FilePath, text: str, offset: int) -> list[Offer]:
     if typed.path:
         return found
     return [*found, *(_offer_of(f"{name}()") for name, each in FUNCTIONS.items() if each.is_source)]
+
+
+def _readable(desk: Desk, path: FilePath, text: str) -> Seen:
+    """The flow, with a step of ours at its end where it has none yet."""
+    seen = desk.read(path, text)
+    if seen.context is not None:
+        return seen
+    begins = "" if re.search(r"^steps:", text, re.MULTILINE) else "\nsteps:"
+    return desk.read(path, f"{text.rstrip()}{begins}\n  - {{ id: {WORD}, wait: 1 s }}\n")
+
+
+def _unfinished(context: Context, line: int) -> Text:
+    """A place in a step that cannot be read yet: every step above it may be in reach."""
+    above = frozenset(placed.step.id for placed in context.placed if placed.step.line < line)
+    placed = Placed(step=Step(id="", verb="wait"), path=(), earlier=above)
+    return Text(path=(), text="", reach="step" if above else "start", placed=placed)
 
 
 def _offer_of(name: str) -> Offer:
@@ -105,9 +121,10 @@ def _values(seen: Seen, context: Context) -> Iterator[Offer]:
         yield from _steps(context, path)
     elif key in _NAMED:
         yield from (Offer(label=name) for name in _names(context, path))
-    elif key in _READS or key in _WRITES:
+    elif key in (*_READS, *_WRITES, "agent"):
+        wanted = "agent" if key == "agent" else "read" if key in _READS else "do"
         for name, action in facts.actions.items():
-            if (action.effect == "read") == (key in _READS):
+            if wanted == ("agent" if action.is_agent else "read" if action.effect == "read" else "do"):
                 yield Offer(label=name, detail=action.effect, about=told_of_action(action))
     elif key in _PEOPLE:
         yield from (Offer(label=name) for name in ("person:me", *facts.people.names()))

@@ -118,6 +118,17 @@ def test_names_in_reach_are_offered(desk: Desk) -> None:
     assert desk.after(step + 'text: "${{ inputs.id }} ¦" }\n') == []
 
 
+def test_names_are_offered_in_what_cannot_be_read_yet(desk: Desk) -> None:
+    assert desk.after("  - id: more\n    approve: Pay ${{ inputs.¦") == ["id", "plan", "amount", "lines"]
+    assert desk.after("  - id: more\n    approve: Pay ${{ steps.¦ }}?\n") == ["plan", "contact", "go", "paid"]
+    top = HEAD.partition("steps:")[0]
+    assert desk.offered(top.replace("inputs.id", "¦")) == ["inputs", "run", "trigger", "now()", "today()"]
+    assert desk.offered(top + "steps:\n  - id: first\n    do: mail.send\n    with: { to: '${{ inputs.¦' }\n") == [
+        "id", "plan", "amount", "lines",
+    ]  # fmt: skip
+    assert desk.offered("flow: small\n\tbroken: ${{ ¦") == []
+
+
 def test_what_is_in_reach_depends_on_the_place(desk: Desk) -> None:
     early = HEAD.replace("inputs.plan }}", "steps.¦ }}")
     assert desk.offered(early) == [], "no step has run"
