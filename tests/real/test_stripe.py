@@ -3,16 +3,23 @@ where a key matters, a front of ours EMULATES a service that keeps them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from runner.app import Amends
+from runner.store.facts import RunFilter
+from tests.cli.terminal import Running
 from tests.real.bench import FAULTS, HAPPENS, Bench, bench, honest, shipped_kind
 from tests.real.proved import prove
 from tests.support.fault_proxy import Fault, FaultProxy
 from tests.support.localstripe import KEY, LocalStripe, running_localstripe
+from tests.web.test_serving import opened
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
 SECRETS = {"STRIPE_KEY": KEY}
@@ -155,3 +162,72 @@ def test_the_check_of_a_user_sees_that_localstripe_forgets_keys(stripe: LocalStr
         "get_customer: is read",
     }
     assert told.left == []
+
+
+PAID = """
+flow: paid
+title: A payment that arrived is kept
+owner: person:me
+mode: live
+run_key: ${{ trigger.id }}
+trigger:
+  - webhook: stripe
+    signed_by: stripe
+    id: ${{ body.id }}
+    only_if: ${{ body.type == "payment_intent.succeeded" }}
+    fill: { payment: "${{ body.data.object.id }}", amount: "${{ body.data.object.amount }}" }
+inputs: { payment: text, amount: integer }
+steps:
+  - id: kept
+    do: records.create
+    with: { collection: payments, payment: "${{ inputs.payment }}", amount: "${{ inputs.amount }}" }
+    compensate: cancel
+"""
+
+
+def test_its_signed_webhooks_start_runs_and_others_do_not(stripe: LocalStripe, tmp_path: Path) -> None:
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows" / "paid.yaml").write_text(PAID)
+    (tmp_path / "people.yaml").write_text("people:\n  me: { name: Me, mail: me@example.com }\n")
+    (tmp_path / "connections.yaml").write_text(
+        "stripe: { connector: webhook, scheme: stripe, secret: { secret: HOOK } }\n"
+    )
+    (tmp_path / ".env").write_text("HOOK=whsec_of-this-test-only\n")
+    with Running("serve", "--port", "0", folder=tmp_path) as serving:
+        address, _ = opened(serving)
+        customer = stripe.client.v1.customers.create({"email": "hook@customer.test"}).id
+        asked = {
+            "customer": customer,
+            "payment_method": stripe.card(customer),
+            "amount": 4_200,
+            "currency": "jpy",
+            "confirm": True,
+        }
+        stripe.deliver_to(f"{address}/hooks/stripe", "whsec_somebody-elses", "payment_intent.succeeded")
+        stripe.client.v1.payment_intents.create(asked)
+        _until(lambda: 'webhook "payment_intent.succeeded" failed with response code 401' in stripe.log.read_text())
+        stripe.deliver_to(f"{address}/hooks/stripe", "whsec_of-this-test-only")
+        stripe.client.v1.customers.update(customer, {"name": "of no interest"})
+        payment = stripe.client.v1.payment_intents.create(asked)
+        _until(lambda: sorted(_column(tmp_path, "select status from arrivals")) == ["ignored", "started"])
+        _until(lambda: _column(tmp_path, "select status from runs") == ["succeeded"])
+        ended = serving.end()
+    stripe.deliver_to("http://127.0.0.1:9/", "nobody", "nothing")
+    assert ended.code == 0
+    amends = Amends.open(tmp_path)
+    told = [dict(amends.state(view.run)[1].inputs) for view in amends.store.runs(RunFilter())]
+    amends.close()
+    assert told == [{"payment": payment.id, "amount": 4_200}]
+
+
+def _column(folder: Path, question: str) -> list[str]:
+    with closing(sqlite3.connect(f"file:{folder}/.amends/amends.db?mode=ro", uri=True)) as reader:
+        return [value for (value,) in reader.execute(question)]
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    for _ in range(200):
+        if holds():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it did not come in time")

@@ -27,9 +27,10 @@ from tests.support.processes import until_it_listens
 
 KEY = "sk_test_right-key"
 LAUNCH = """
-import sys
+import logging, sys
 from aiohttp import web
 from localstripe.server import app
+logging.basicConfig(level=logging.INFO)  # what became of each delivery
 web.run_app(app, host="127.0.0.1", port=int(sys.argv[1]), access_log=None)  # its own command listens everywhere
 """
 
@@ -39,6 +40,7 @@ class LocalStripe:
     """A running server; `client` is Stripe's own library, pointed at it."""
 
     port: int
+    log: Path
 
     @cached_property
     def client(self) -> Any:
@@ -63,8 +65,8 @@ class LocalStripe:
         return str(made.id)
 
     def deliver_to(self, url: str, secret: str, *events: str) -> None:
-        """From now on these events are posted there, signed."""
-        body = json.dumps({"url": url, "secret": secret, "events": list(events)}).encode()
+        """From now on these events (none named: all) are posted there, signed, a second after each."""
+        body = json.dumps({"url": url, "secret": secret, **({"events": events} if events else {})}).encode()
         to = f"http://127.0.0.1:{self.port}/_config/webhooks/ours"
         asked = urllib.request.Request(to, data=body, headers={"content-type": "application/json"})
         with urllib.request.urlopen(asked, timeout=5):
@@ -83,7 +85,7 @@ def running_localstripe(place: Path) -> Iterator[LocalStripe]:
         server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env)
         try:
             until_it_listens(port, server, place / "log")
-            yield LocalStripe(port=port)
+            yield LocalStripe(port=port, log=place / "log")
         finally:
             server.terminate()
             server.wait(10)
