@@ -3,7 +3,7 @@
     python -m tests.connectors.against connectors/github.yaml api.github.com.json
 
 Looked for in the documents: method and path of every request, the names in its query, what a query or body must have, the
-fields of the body as deep as the file writes them, and the fields of the answer that the action reads.
+fields of the body as deep as the file writes them, the fields of the answer that the action reads, and of which kind they are.
 """
 
 from __future__ import annotations
@@ -25,6 +25,16 @@ MARKER = re.compile(r"\$\{\{.*?\}\}")
 READ = re.compile(r"response\.json((?:\.\w+|\[\d+\]|\['[^']+'\])*)")
 STEP = re.compile(r"\.(\w+)|\[(\d+)\]|\['([^']+)'\]")
 METHODS = ("get", "post", "put", "patch", "delete")
+PLAIN = re.compile(r"^\$\{\{ response\.json((?:\.\w+|\[\d+\]|\['[^']+'\])*) \}\}$")
+FITTING = {
+    "text": {"string", "integer", "number"},
+    "number": {"number", "integer"},
+    "integer": {"integer", "number"},
+    "yes_no": {"boolean"},
+    "list": {"array"},
+    "record": {"object"},
+}
+"""Which kinds of JSON a declared type takes; the others are texts."""
 
 
 def load(path: str) -> Any:
@@ -108,6 +118,17 @@ class Document:
             is_open = bool(schema.get("additionalProperties")) or any(part[2] and not part[0] for part in choices)
         return found, needed, is_open
 
+    def kinds(self, schema: Any) -> set[str]:
+        """The kinds of JSON that a schema takes, null too; empty where it does not say."""
+        schema = self.whole(schema) or {}
+        said = schema.get("type") or ()
+        found = {said} if isinstance(said, str) else set(said)
+        found |= {"null"} if schema.get("nullable") else set()
+        for word in ("allOf", "oneOf", "anyOf"):
+            for part in schema.get(word) or []:
+                found |= self.kinds(part)
+        return found - {""} if found - {"null"} else set()
+
     def items(self, schema: Any) -> Any:
         """The schema of a list's items, or None."""
         schema = self.whole(schema) or {}
@@ -139,7 +160,7 @@ class Document:
 class Comparison:
     documents: list[Document]
     origin: str
-    seen: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("requests", "sent", "read"), 0))
+    seen: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("requests", "sent", "read", "kinds"), 0))
     wrong: list[str] = field(default_factory=list)
 
     def request(self, where: str, request: Mapping[str, Any], key: Mapping[str, Any]) -> tuple[Document, Any] | None:
@@ -204,27 +225,47 @@ class Comparison:
             elif not is_open:
                 self.wrong.append(f"{where}: no field {name}")
 
-    def answer(self, where: str, document: Document, operation: Any, reads: set[str]) -> None:
+    def answer(self, where: str, document: Document, operation: Any, reads: set[str]) -> list[Any]:
+        """Looks for each path in the answers of an operation; gives their schemas."""
         answers = [document.whole(one) for code, one in operation["responses"].items() if str(code).startswith("2")]
         schemas = [one.get("schema") for one in answers]
         schemas += [content.get("schema") for one in answers for content in (one.get("content") or {}).values()]
+        schemas = [one for one in schemas if one is not None]
         for read in sorted(reads):
             self.seen["read"] += 1
-            if not any(schema is not None and self._has(document, schema, read) for schema in schemas):
+            if not any(self._at(document, schema, read) is not None for schema in schemas):
                 self.wrong.append(f"{where}: the answer has no {read.lstrip('.') or 'body'}")
+        return schemas
 
-    def _has(self, document: Document, schema: Any, read: str) -> bool:
+    def kinds(self, where: str, document: Document, schemas: list[Any], outputs: Any, sources: Any) -> None:
+        """Whether what an action yields is of the kind that the document has."""
+        for name, said in outputs.items():
+            plain = PLAIN.match(str(sources.get(name, f"${{{{ response.json.{name} }}}}")))
+            word = said if isinstance(said, str) else next(iter(said))
+            may_be_empty = word.endswith(" or empty") or (isinstance(said, dict) and bool(said.get("empty")))
+            for schema in schemas if plain else ():
+                found = document.kinds(self._at(document, schema, plain[1]) if plain else None)
+                if not found:
+                    continue
+                self.seen["kinds"] += 1
+                if not found - {"null"} & FITTING.get(word.removesuffix(" or empty"), {"string"}):
+                    self.wrong.append(f"{where}: {name} is {word}, and there {' or '.join(sorted(found))}")
+                elif "null" in found and not may_be_empty:
+                    self.wrong.append(f"{where}: {name} may be nothing there")
+
+    def _at(self, document: Document, schema: Any, read: str) -> Any:
+        """The schema at a path; None where there is no such place."""
         for name, index, quoted in STEP.findall(read):
             if index:
                 schema = document.items(schema)
                 if schema is None:
-                    return False
+                    return None
                 continue
             known, _, is_open = document.fields(schema)
             if (name or quoted) not in known:
-                return is_open
+                return {} if is_open else None
             schema = known[name or quoted]
-        return True
+        return {} if schema is None else schema
 
 
 def texts(value: Any) -> Iterator[str]:
@@ -258,7 +299,8 @@ def compare(connector: Mapping[str, Any], documents: list[Any], skip: frozenset[
             found = done.request(where, block["request"], key)
             if found is not None:
                 sources = (block.get("output") if word else action.get("result")) or {}
-                done.answer(where, *found, reads_of(outputs, block, sources))
+                schemas = done.answer(where, *found, reads_of(outputs, block, sources))
+                done.kinds(where, found[0], schemas, outputs, sources)
     return done
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 _EDM = "{http://docs.oasis-open.org/odata/ns/edm}"
+_KINDS = {"Edm.String": "string", "Edm.Boolean": "boolean", "Edm.Int32": "integer", "Edm.DateTimeOffset": "string"}
 _QUERY = ("$filter", "$top", "$skip", "$select", "$expand", "$orderby", "$count")
 
 
@@ -18,7 +19,9 @@ def _item(kind: str) -> str:
 def _schema(kind: str) -> Any:
     if kind.startswith("Collection("):
         return {"type": "array", "items": _schema(_item(kind))}
-    return {} if kind.startswith("Edm.") or kind == "graph.Json" else {"$ref": f"#/types/{kind}"}
+    if kind.startswith("Edm.") or kind == "graph.Json":
+        return {"type": _KINDS[kind]} if kind in _KINDS else {}
+    return {"$ref": f"#/types/{kind}"}
 
 
 class Metadata:

@@ -42,7 +42,7 @@ FILE: dict[str, Any] = {
 
 def test_the_comparison_sees_what_the_description_does_not_have() -> None:
     done = compare(FILE, [DESCRIPTION])
-    assert (done.wrong, done.seen) == ([], {"requests": 1, "sent": 4, "read": 2})
+    assert (done.wrong, done.seen) == ([], {"requests": 1, "sent": 4, "read": 2, "kinds": 1})
     spoiled = {
         **FILE,
         "actions": {
@@ -93,7 +93,7 @@ NOTES: dict[str, Any] = {
 
 def test_a_metadata_document_is_compared_too() -> None:
     done = compare(NOTES, [from_metadata(METADATA, asked_of(NOTES))])
-    assert (done.wrong, done.seen) == ([], {"requests": 3, "sent": 3, "read": 3})
+    assert (done.wrong, done.seen) == ([], {"requests": 3, "sent": 3, "read": 3, "kinds": 3})
     spoiled: dict[str, Any] = {
         "actions": {
             "list": {"request": {"get": "/note"}},
@@ -123,3 +123,23 @@ def test_a_discovery_document_has_its_uploads() -> None:
     document = from_discovery({"servicePath": "", "schemas": {}, "resources": {"notes": {"methods": {"send": method}}}})
     asked = {"actions": {"send": {"request": {"post": "/upload/notes/1", "query": {"uploadType": "media"}}}}}
     assert compare(asked, [document]).wrong == []
+
+
+def test_an_answer_of_another_kind_is_seen() -> None:
+    def answered(**fields: Any) -> dict[str, Any]:
+        schema = {"properties": fields}
+        return {"paths": {"/x": {"get": {"responses": {"200": {"content": {"json": {"schema": schema}}}}}}}}
+
+    file = {
+        "actions": {"read": {"request": {"get": "/x"}, "output": {"a": "integer", "b": "list or empty", "c": "text"}}}
+    }
+    fine = answered(
+        a={"type": "integer"}, b={"type": ["array", "null"]}, c={"anyOf": [{"type": "string"}, {"type": "integer"}]}
+    )
+    assert compare(file, [fine]).wrong == []
+    other = answered(a={"type": "string"}, b={"type": "object"}, c={"type": "string", "nullable": True})
+    assert compare(file, [other]).wrong == [
+        "read: a is integer, and there string",
+        "read: b is list or empty, and there object",
+        "read: c may be nothing there",
+    ]
