@@ -78,6 +78,20 @@ def test_an_undo_can_be_made_out_of_what_the_action_had(name: str, action: str) 
         assert request.body["method"] != "GET"
 
 
+@pytest.mark.parametrize(("name", "action"), WRITES)
+def test_a_draft_can_be_made_out_of_what_the_action_had(name: str, action: str) -> None:
+    said = kind_of(name).actions()[action]
+    if said.draft is None:
+        return
+    for given in inputs_of(said):
+        scope = {"input": {**dict.fromkeys(said.input), **given}}
+        fields = kind_of(name).actions()[said.draft.action].input
+        taken = {field: answered(value, scope) for field, value in said.draft.with_.items()}
+        taken = {field: value for field, value in given.items() if field in fields} | taken
+        connect(name).prepare(said.draft.action, taken, key="am_draft", purpose="do")
+    assert kind_of(name).actions()[said.draft.action].undo is not None
+
+
 # --- requests ------------------------------------------------------------------------------------------------------
 
 
