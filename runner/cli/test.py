@@ -28,6 +28,8 @@ from runner.telling.times import counted
 
 COMMANDS = place.verb()
 MANY = 10
+STYLES = {"-": "green", "+": "red"}
+"""Of what was expected, and of what happened."""
 PAGE = 1_000
 
 
@@ -129,7 +131,7 @@ def _tell(project: Project, outcomes: Sequence[Outcome], seconds: float) -> None
             sign = page.sign("done" if verdict.is_green else "failed", out)
             out.print(Text.assemble("  ", sign, f" {verdict.case}"), soft_wrap=True)
             for line in _lines(outcome, verdict):
-                out.print(Text(line), soft_wrap=True)
+                out.print(Text(line, style=STYLES.get(line.lstrip()[:1], "")), soft_wrap=True)
         if outcome.missed:
             more = len(outcome.missed) - MANY
             named = ", ".join(outcome.missed[:MANY]) + (f" and {more} more" if more > 0 else "")

@@ -48,8 +48,9 @@ class Saying:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Coming:
-    """An event that comes for a step that waits."""
+    """An event that comes for a step that waits. `path` is where the test says it."""
 
+    path: tuple[str | int, ...]
     carries: Mapping[str, Json] = field(default_factory=dict)
     after: Duration = DEFAULT
 

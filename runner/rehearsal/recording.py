@@ -20,6 +20,7 @@ from runner.core.state import WITHDRAWN, State
 from runner.errors import NotPossible
 from runner.language.bundle import Bundle
 from runner.language.dates import zone_of
+from runner.language.flow import MODEL
 from runner.language.rehearsed import Refusal
 from runner.rehearsal.happened import Happened, Seen
 from runner.rehearsal.names import UNDO, At, Names, side_of
@@ -136,12 +137,18 @@ class Recording:
         if isinstance(event, e.CallApplied):
             if event.purpose == "find":
                 count = event.count or 0
-                return None if not count else "several_found" if count > 1 else {"found": self._used(event.output)}
+                return (
+                    None
+                    if not count
+                    else "several_found"
+                    if count > 1
+                    else {"found": self._used(event.output, event.step)}
+                )
             if event.purpose in ("lookup", "undo_lookup"):
                 return None  # it follows from what is so outside
             if event.output.get("found") is False and event.purpose == "read":
                 return "nothing_found"
-            output = self._used(event.output)
+            output = self._used(event.output, event.step)
             return {"gives": output} if output and event.purpose != "undo" else "done"
         if isinstance(event, e.CallRefused):
             reason = event.reason if event.reason in get_args(Refusal) else "invalid"
@@ -150,7 +157,9 @@ class Recording:
             return "not_sent"
         settled = self._settled(event, number)
         is_so = settled is not None and settled.result == "applied"
-        output = self._used(settled.output) if settled is not None and settled.by in ("lookup", "find") else {}
+        output = (
+            self._used(settled.output, event.step) if settled is not None and settled.by in ("lookup", "find") else {}
+        )
         words = {"unknown": "happened" if is_so else "did not happen"}
         return {**words, **({"output": output} if output else {})}
 
@@ -158,8 +167,11 @@ class Recording:
         later = self._events[number:]
         return next((one for one in later if isinstance(one, e.CallSettled) and one.call == event.call), None)
 
-    def _used(self, output: Mapping[str, Json]) -> dict[str, Json]:
-        """The fields that the flow's own texts speak of."""
+    def _used(self, output: Mapping[str, Json], path: str) -> dict[str, Json]:
+        """The fields that the flow's own texts speak of; of an agent's model what it wants."""
+        step = self._bundle.find(path)
+        if step is not None and step.tool_of and step.id == MODEL:
+            return {name: one for name, one in output.items() if name in ("text", "calls")}
         used = {name: one for name, one in output.items() if re.search(rf"\.{re.escape(name)}\b", self._texts)}
         return {name: one for name, one in used.items() if (name, one) != ("found", True)}
 

@@ -83,9 +83,11 @@ class Reader:
             answers |= {name: said for name, (said, _) in found.items()}
             said = self._people(voices.people or {}, (*around, "people"))
             people |= said
-            events |= self._events(voices.events or {}, (*around, "events"))
+            coming = self._events(voices.events or {}, (*around, "events"))
+            events |= coming
             if voices is case:
                 own |= {name: path for name, (_, path) in found.items()}
+                own |= {spot: one.path for spot, one in coming.items() if one is not None}
                 own |= {spot: each[0].path for spot, each in said.items()}
         return Script(
             path=("cases", number), name=case.case, answers=answers, parts=Parts(people=people, events=events), own=own,
@@ -165,7 +167,7 @@ class Reader:
                 words = {"carries": said.carries or {}} | (
                     {} if said.after is None else {"after": duration(said.after)}
                 )
-            found[spot] = None if said == "never" else Coming(**words)
+            found[spot] = None if said == "never" else Coming(path=(*path, name), **words)
         return found
 
 

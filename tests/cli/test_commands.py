@@ -123,6 +123,7 @@ def test_from_nothing_to_a_verified_run(tmp_path: Path, capsys: pytest.CaptureFi
     folder = tmp_path / "shop"
     terminal = Terminal(folder, capsys)
     assert terminal.type("check").out == "1 flow (1 in draft mode): nothing is wrong.\n"
+    assert "2 cases, all green" in terminal.type("test").out
     said = terminal.type("run", "first_flow", "--input", "request=R-1", "--input", "name=Aya")
     assert said.code == 0
     assert said.out.endswith("\n\nDRAFT: nothing was sent\n")

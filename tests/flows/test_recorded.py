@@ -11,6 +11,9 @@ import pytest
 from runner import cli
 from tests.flows.stage import Stage, staged
 from tests.flows.test_examples import INTAKE, INVOICE, ORDER, PAYMENT, REFUND, signed_up
+from tests.flows.test_outside_agent import LOOK, MAIL, MARK
+from tests.flows.test_outside_agent import played as stage_agent
+from tests.support.replay import completion, wanting
 from tests.support.says import DROP_AFTER, refused
 from tests.support.smtp_service import SmtpScript
 
@@ -115,3 +118,14 @@ def test_what_a_person_did_beside_the_flow_cannot_be_told(stage: Stage, capsys: 
     assert cli.run_command(["--project", str(stage.folder), "test", "--record", run.run]) == 2
     assert f"run {run.run} cannot become a case: it was stopped by hand" in capsys.readouterr().err
     assert not (stage.folder / "refund_request.test.yaml").exists()
+
+
+def test_an_agent_turn_by_turn(stage: Stage) -> None:
+    stage.shop.world.put("/contacts/c1", {"name": "Kato", "email": "kato@customer.test", "status": "new"})
+    turns = (wanting("openai", LOOK), wanting("openai", MARK), wanting("openai", MAIL), completion("Done."))
+    run = stage_agent(stage, *turns)
+    assert stage.decide(run.run, "yes", "person:tom").status == "succeeded"
+    text = recorded(stage, run.run, "outside_agent")
+    assert 'model (3): { gives: { calls: [{ input: { status: in_work }, tool: mark, wrong: "" }], text: "" } }' in text
+    assert "answer (6): { say: yes, by: person:tom }" in text
+    assert "kato" not in text.lower()

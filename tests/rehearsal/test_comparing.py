@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from runner.rehearsal.compare import is_like
-from tests.rehearsal.stage import faults, play, project_in, told
+from tests.rehearsal.stage import HEAD, faults, play, project_in, told
 
 FLOW = """\
 record: customer/${{ inputs.email }}
@@ -137,6 +138,36 @@ def test_what_is_said_and_never_asked_is_told(folder: Path) -> None:
     assert first == '6 "look_up account" says something here, and was never asked'
     assert second == '7 "look" says something here, and was never asked'
     assert third.startswith("11 person:me cannot say done: done does not answer h1 (step look) of run rehearsed")
+
+
+def test_an_event_that_nobody_waits_for_is_told(folder: Path) -> None:
+    (folder / "sample.yaml").write_text(
+        HEAD + "inputs: { wanted: yes_no }\nsteps:\n  - id: parcel\n    wait_for: parcel.arrived\n    within: 3 days\n"
+        "    if_late: continue\n    when: ${{ inputs.wanted }}\n",
+        encoding="utf-8",
+    )
+    cases = "".join(
+        f"  - case: {name}\n    inputs: {{ wanted: {wanted} }}\n    events: {{ parcel: {comes} }}\n"
+        f"    expect: {{ outcomes: {{ parcel: {outcome} }} }}\n"
+        for name, wanted, comes, outcome in (
+            ("in time", "true", "{ after: 2 days }", "done"),
+            ("too late", "true", "{ after: 4 days }", "late"),
+            ("not at all", "true", "never", "late"),
+            ("unasked", "false", "comes", "skipped"),
+        )
+    )
+    assert told(play(folder, f"cases:\n{cases}")) == ['17 "parcel" says something here, and was never asked']
+
+
+def test_a_hundred_cases_take_a_few_seconds(folder: Path) -> None:
+    cases = "".join(
+        f"  - case: number {number}\n    services: {{ shipment: {{ refused: conflict }} }}\n"
+        "    expect: { end: compensated, calls: [account, reservation, shipment], compensations: [reservation, account] }\n"
+        for number in range(100)
+    )
+    began = time.process_time()
+    assert told(play(folder, GIVEN + cases)) == []
+    assert time.process_time() - began < 8
 
 
 def test_inputs_that_do_not_fit_are_told(folder: Path) -> None:
