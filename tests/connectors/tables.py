@@ -14,6 +14,11 @@ from connectors.sheet import kind as sheet
 from connectors.sql import kind as sql
 from runner.contract import Action, ConnectorKind, Json
 
+PROOFS = {
+    "run against ": "run against the real server",
+    "compared with ": "compared with what the vendor publishes for programs",
+    "documentation only": "written from documentation only",
+}
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 EFFECTS = {
     "read": "asks",
@@ -69,7 +74,10 @@ def marked(text: str) -> Marks:
 
 def catalogue() -> str:
     """One line for each shipped file."""
-    lines = ["| connector | its actions, by what a lost answer leads to | how far it is proved |", "|---|---|---|"]
+    proofs = [marked(text).proof for text in shipped().values()]
+    told = ", ".join(f"{sum(proof.startswith(word) for proof in proofs)} {said}" for word, said in PROOFS.items())
+    lines = [f"{len(proofs)} files: {told}.", ""]
+    lines += ["| connector | its actions, by what a lost answer leads to | how far it is proved |", "|---|---|---|"]
     for name, text in shipped().items():
         kind = _shipped_kind(name, text)
         by_effect: dict[str, list[str]] = {}

@@ -34,7 +34,7 @@ from tests.connectors.catalogue import (
 )
 from tests.connectors.httpserver import HttpServer
 from tests.connectors.shapes import SHAPES
-from tests.connectors.tables import marked
+from tests.connectors.tables import PROOFS, marked
 
 _SENTENCE = re.compile(r"[A-Z].*[A-Za-z0-9)]\.", re.DOTALL)
 
@@ -51,7 +51,7 @@ def test_a_file_names_its_pages_and_its_proof(name: str) -> None:
     told = marked(shipped()[name])
     assert told.pages
     assert all(page.startswith("https://") for page in told.pages)
-    assert told.proof.startswith(("run against ", "compared with ", "documentation only"))
+    assert told.proof.startswith(tuple(PROOFS))
 
 
 @pytest.mark.parametrize(("name", "action"), ALL, ids=IDS)
