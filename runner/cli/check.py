@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from runner.cli import OK, WRONG, formats, page, place
-from runner.errors import NotFound, Problem
+from runner.cli import OK, WRONG, fixing, formats, page, place
+from runner.errors import NotFound, NotPossible, Problem
 from runner.language.kept import Told, check_again
 from runner.language.nearest import did_you_mean
 from runner.language.problems import render
@@ -29,10 +29,17 @@ def check(
         str, typer.Option("--format", metavar="FORMAT", help="text, json, github (annotations) or sarif (2.1.0).")
     ] = "text",
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Put right what is certain, and show what was changed.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Only show what --fix would change.")] = False,
 ) -> None:
     if form not in FORMATS:
         raise NotFound(f'there is no format "{form}"; {did_you_mean(form, FORMATS, "there are")}')
     project, wanted = find(path)
+    if fix or diff:
+        if as_json or form != "text":
+            raise NotPossible("--fix and --diff print a diff, which goes with --format text alone")
+        fixing.show_fixes(project, wanted, write=not diff)
+        project = project.again()
     told = check_again(project, wanted)
     problems = in_file_order([*project.problems(), *(one for flow in told for one in flow.problems)])
     errors = sum(one.level == "error" for one in problems)

@@ -259,6 +259,10 @@ class Project:
         if problem is not None:
             return CheckedFlow(file=file, text="", flow=None, source=None, problems=(problem,))
         self.texts[file] = text
+        return self.check_text(text, file, facts)
+
+    def check_text(self, text: str, file: str, facts: ProjectFacts) -> CheckedFlow:
+        """Checks a flow as if its file held this text."""
         flow, source, problems = load_flow(text, file, facts.read_file)
         if flow is not None and source is not None:
             rules = check_flow(flow, source, facts)

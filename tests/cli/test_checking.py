@@ -184,3 +184,53 @@ def test_json_is_as_it_was(bad: Path, capsys: pytest.CaptureFixture[str]) -> Non
 def test_an_unknown_format_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run_command(["check", "--format", "xml"]) == 2
     assert capsys.readouterr().err == 'amends: there is no format "xml"; there are: github, json, sarif, text\n'
+
+
+# --- what is put right -----------------------------------------------------------------------------------------------
+
+WRONG_FLOW = """flow: nap
+title: A nap  # with a comment
+owner: person:me
+mode: Draft
+steps:
+  - id: short-nap
+    wiat: 1 day
+    when: ${{ trigger.id == 'x' }}
+"""
+
+
+@pytest.fixture
+def nap(tmp_path: Path) -> Path:
+    file = tmp_path / "nap.yaml"
+    file.write_bytes(("\ufeff" + WRONG_FLOW.replace("\n", "\r\n")).encode())
+    file.chmod(0o640)
+    return file
+
+
+def test_a_diff_changes_nothing(nap: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = nap.read_bytes()
+    assert cli.run_command(["check", str(nap), "--diff"]) == 2
+    told = capsys.readouterr().out
+    assert "-mode: Draft\n+mode: draft\n" in told
+    assert "+  - id: short_nap\n+    wait: 1 day\n" in told
+    assert "3 problems in 1 file can be put right; `amends check --fix` does it.\n" in told
+    assert nap.read_bytes() == before
+    assert [path.name for path in nap.parent.iterdir() if path.name != ".amends"] == ["nap.yaml"]
+
+
+def test_a_fix_keeps_all_the_rest_byte_for_byte(nap: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = nap.read_bytes()
+    assert cli.run_command(["check", str(nap), "--fix"]) == 0
+    told = capsys.readouterr().out
+    assert told.endswith("Put right: 3 problems in 1 file.\n\n1 flow (1 in draft mode): nothing is wrong.\n")
+    wanted = before.replace(b"Draft", b"draft").replace(b"wiat", b"wait").replace(b"short-nap", b"short_nap")
+    assert nap.read_bytes() == wanted
+    assert nap.stat().st_mode & 0o777 == 0o640
+    assert cli.run_command(["check", str(nap), "--fix"]) == 0
+    assert "Nothing can be put right by itself.\n" in capsys.readouterr().out
+    assert nap.read_bytes() == wanted
+
+
+def test_a_fix_goes_with_text_alone(nap: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run_command(["check", str(nap), "--fix", "--json"]) == 2
+    assert "goes with --format text alone" in capsys.readouterr().err

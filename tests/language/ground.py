@@ -74,6 +74,19 @@ HTTP = (
 )
 
 
+RECORDS = (
+    Action(name="get", effect="read", own=True, input={"collection": "text", "id": "text"}, open_output=True),
+    Action(
+        name="create",
+        effect="keyed",
+        own=True,
+        input={"collection": "text"},
+        open_input=True,
+        undo=Undo(action="delete", with_={"id": "${{ output.id }}"}),
+    ),
+)
+
+
 class Kind:
     """A connector that is only described."""
 
@@ -103,6 +116,7 @@ ACTIONS = {
         ("mail", MAIL),
         ("ai", AI),
         ("http", HTTP),
+        ("records", RECORDS),
     )
     for action in actions
 }
@@ -128,6 +142,7 @@ teams:
 """
 
 TEMPLATES = {
+    "answered.md": "subject: Your mail\n\nHello ${{ inputs.name }}, ${{ steps.answer.text }}\n",
     "welcome.md": "subject: Welcome\n\nHello ${{ inputs.name }}, your plan is ${{ values.plan }}.\n",
     "wrong.md": "subject: Hello\n\nDear ${{ inputs.nmae }},\n",
 }

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from runner.contract import Json, missing
 from runner.errors import Problem
 from runner.language.check.context import Context, Use, rule
-from runner.language.fields import NUMBERS, WORDS, fits, holds_file, kind_of_field, shape_of
+from runner.language.fields import NUMBERS, WORDS, FieldType, fits, holds_file, kind_of_field, shape_of
 from runner.language.fitting import value_at
 from runner.language.nearest import did_you_mean, nearest
 from runner.language.source import Path, as_quoted, plain_value, reads_differently
+from runner.language.types import read_entry
 
 _DATE = re.compile(r"^\d{4}-\d{2}-\d{2}$")
 _PLAIN_NUMBER = re.compile(r"^-?(?!0\d)\d+(\.\d+)?$")
@@ -96,7 +97,7 @@ def find_missing_undo(context: Context) -> Iterator[Problem]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Filled:
+class Filled:
     """One map of values, and the fields that it fills: an action's, or the inputs of a flow."""
 
     owner: str
@@ -108,22 +109,25 @@ class _Filled:
     fan_out: str = ""
     is_part: bool = False
     """The rest comes from a model."""
+    is_strict: bool = True
+    """A text is taken for nothing else than a text; a flow's inputs are read like those of a form."""
 
 
-def _filled(context: Context) -> Iterator[_Filled]:
+def filled(context: Context) -> Iterator[Filled]:
     for use in context.uses:
         action = context.action(use.action)
         if action is not None and use.word != "show":
-            yield _Filled(
+            yield Filled(
                 owner=use.action, word="field", fields=action.input, path=use.path, inputs=use.inputs,
                 is_open=action.open_input, fan_out=action.fan_out, is_part=_is_tool(use),
             )  # fmt: skip
     for named in context.named:
         other = context.other(named.flow)
         if other is not None and not other.is_broken(("inputs",)):
-            yield _Filled(
-                owner=f"flow {named.flow}", word="input", fields=other.flow.inputs, path=named.path, inputs=named.inputs
-            )
+            yield Filled(
+                owner=f"flow {named.flow}", word="input", fields=other.flow.inputs, path=named.path,
+                inputs=named.inputs, is_strict=False,
+            )  # fmt: skip
 
 
 def _is_tool(use: Use) -> bool:
@@ -133,24 +137,24 @@ def _is_tool(use: Use) -> bool:
 @rule("FL208", "FL006")
 def find_wrong_input(context: Context) -> Iterator[Problem]:
     """Fields that an action does not have, fields that are missing, values that cannot be meant."""
-    for filled in _filled(context):
-        written = value_at(context.source.data, filled.inputs)
+    for one in filled(context):
+        written = value_at(context.source.data, one.inputs)
         if not isinstance(written, dict | None):
             continue
         given: Mapping[str, Json] = written or {}
         for name, value in given.items():
-            path = (*filled.inputs, name)
-            if name not in filled.fields and not filled.is_open:
-                hint = did_you_mean(name, filled.fields, f"its {filled.word}s")
-                what = f'{filled.owner} has no {filled.word} "{name}"'
+            path = (*one.inputs, name)
+            if name not in one.fields and not one.is_open:
+                hint = did_you_mean(name, one.fields, f"its {one.word}s")
+                what = f'{one.owner} has no {one.word} "{name}"'
                 yield context.source.problem("FL208", path, what, hint, on="key")
-            if name in filled.fields and name != filled.fan_out:
-                yield from _wrong_value(context, path, name, value, filled.fields[name])
-        if not context.is_broken(filled.inputs) and not filled.is_part:
-            yield from _missing_fields(context, filled, given, filled.path if written is None else filled.inputs)
+            if name in one.fields and name != one.fan_out:
+                yield from _wrong_value(context, path, name, value, one.fields[name], one.is_strict)
+        if not context.is_broken(one.inputs) and not one.is_part:
+            yield from _missing_fields(context, one, given, one.path if written is None else one.inputs)
 
 
-def _missing_fields(context: Context, filled: _Filled, given: Mapping[str, Json], on: Path) -> Iterator[Problem]:
+def _missing_fields(context: Context, filled: Filled, given: Mapping[str, Json], on: Path) -> Iterator[Problem]:
     strangers = [nearest(name, filled.fields) for name in given if name not in filled.fields]
     for name in missing(filled.fields, list(given)):
         shape = shape_of(filled.fields[name])
@@ -160,7 +164,9 @@ def _missing_fields(context: Context, filled: _Filled, given: Mapping[str, Json]
             yield context.source.problem("FL208", on, what, hint, on="key")
 
 
-def _wrong_value(context: Context, path: Path, name: str, value: Json, written: Json) -> Iterator[Problem]:
+def _wrong_value(
+    context: Context, path: Path, name: str, value: Json, written: Json, is_strict: bool
+) -> Iterator[Problem]:
     """A literal that the field cannot take; what an expression gives is known at run time only."""
     source, shape = context.source, shape_of(written)
     if shape is None or path in source.broken or (isinstance(value, str) and "${{" in value):
@@ -183,11 +189,29 @@ def _wrong_value(context: Context, path: Path, name: str, value: Json, written: 
     elif shape.kind == "choice" and shape.choices and value not in shape.choices:
         hint = did_you_mean(str(value), [str(choice) for choice in shape.choices], "its choices")
         yield source.problem("FL006", path, f'"{name}" cannot be "{value}"', hint)
-    elif shape.kind == "record" and shape.fields is not None and isinstance(value, dict):
-        for key in value:
-            if key not in shape.fields:
-                hint = did_you_mean(key, shape.fields, "its fields")
-                yield source.problem("FL208", (*path, key), f'"{name}" has no field "{key}"', hint, on="key")
+    else:
+        yield from _wrong_inside(context, path, name, value, shape, is_strict)
+
+
+def _wrong_inside(
+    context: Context, path: Path, name: str, value: Json, shape: FieldType, is_strict: bool
+) -> Iterator[Problem]:
+    """What only reading the value as its type shows; the sentence is the one that the run would stop with."""
+    strangers = [key for key in value if key not in shape.fields] if shape.fields and isinstance(value, dict) else []
+    for key in strangers:
+        hint = did_you_mean(key, shape.fields or (), "its fields")
+        yield context.source.problem("FL208", (*path, key), f'"{name}" has no field "{key}"', hint, on="key")
+    if not strangers and not _has_marker(value):
+        try:
+            read_entry(shape, value, zone=context.facts.zone, strict=is_strict)
+        except ValueError as error:
+            yield context.source.problem("FL006", path, f'"{name}": {error}')
+
+
+def _has_marker(value: Json) -> bool:
+    if isinstance(value, dict | list):
+        return any(map(_has_marker, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, str) and "${{" in value
 
 
 @rule("FL208")
@@ -216,9 +240,9 @@ def find_wrong_find(context: Context) -> Iterator[Problem]:
 
 def _fields_of(context: Context) -> Iterator[tuple[Path, str]]:
     """Every field that can be filled: (path of its value, kind)."""
-    for filled in _filled(context):
-        for name, kind in filled.fields.items():
-            yield (*filled.inputs, name), kind_of_field(kind)
+    for one in filled(context):
+        for name, kind in one.fields.items():
+            yield (*one.inputs, name), kind_of_field(kind)
 
 
 @rule("FL002")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from runner.errors import Problem
 from runner.language.check.context import Context, Placed, only_expression, parsed, rule
 from runner.language.check.guards import runs_too, speaks_of
-from runner.language.check.letters import names_in_letter
+from runner.language.check.letters import letters_of
 from runner.language.check.steps import STARTED_BY_PEOPLE, STARTERS_CHIEF
 from runner.language.expressions import NameUse, path_of
 from runner.language.fields import WORDS, kind_of_field
@@ -72,7 +72,8 @@ def _read_by(context: Context, gate: Placed, wanted: Placed) -> Iterator[NameUse
         }
         if is_own or any(text.path[: len(path)] == path for path in lists):
             yield from text.uses
-    yield from names_in_letter(context, wanted)
+    for _, _, uses in letters_of(context, wanted):
+        yield from uses
 
 
 @rule("FL302")

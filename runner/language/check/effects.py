@@ -1,14 +1,13 @@
-"""Effects: how a step is made good (FL202), what cannot be taken back (FL203, FL204, FL207), tries (FL205)."""
+"""Effects: how a step is made good (FL202), what cannot be taken back (FL203, FL204), how often it is tried (FL205)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from runner.contract import Action, Retry
 from runner.errors import Problem
-from runner.language.check.context import Context, Placed, Text, rule
+from runner.language.check.context import Context, Placed, rule
 from runner.language.check.guards import exclude
-from runner.language.expressions import NameUse
 from runner.language.flow import RetryWords
 from runner.language.source import Path
 
@@ -93,89 +92,6 @@ def _may_fail_after(context: Context, placed: Placed) -> tuple[str, str]:
         if each.if_one_fails == "stop":
             return f'the next item of "{each.id}"', f'write if_one_fails: continue at "{each.id}"'
     return "", ""
-
-
-# --- FL207 ---------------------------------------------------------------------------------------------------------
-
-Origins = dict[tuple[str, ...], str]
-"""What comes, directly or through steps, from an AI action: `steps.x`, `steps.x.y`, `inputs.x` -> whose it is."""
-
-
-@rule("FL207")
-def find_unread_answers(context: Context) -> Iterator[Problem]:
-    """An answer that nobody has read is about to leave for good."""
-    if not any(action.from_ai for action in context.facts.actions.values()):
-        return
-    told: set[Path] = set()
-    for text, use, origin, what in _unread(context, _origins(context, {}, has_own=True)):
-        if text.path not in told:
-            told.add(text.path)
-            what = f'{what} cannot be undone, and nobody has read what "{origin}" answered'
-            hint = "put an approval before it, or say why not: unattended: …"
-            yield context.source.problem("FL207", text.path, what, hint, part=(use.offset, use.length))
-
-
-def _unread(context: Context, origins: Origins) -> Iterator[tuple[Text, NameUse, str, str]]:
-    """Each use of such an answer in a step that cannot be undone: (text, use, whose answer, what cannot be undone)."""
-    for text in context.texts:
-        placed = text.placed
-        if placed is None or text.reach != "step" or placed.step.unattended or placed.step.id in context.gates:
-            continue
-        for use, origin in _uses(text, origins):
-            step = placed.step
-            if context.cannot_be_undone(step):
-                yield text, use, origin, f'"{step.id}"'
-            elif step.verb == "call" and text.path[: len(placed.path) + 1] == (*placed.path, "with"):
-                called = context.called(step.flow)
-                given = {str(text.path[len(placed.path) + 1]): origin} if called is not None else {}
-                found = _unread(called, _origins(called, given, has_own=False)) if called is not None else ()
-                yield from ((text, use, origin, f"{what} of flow {step.flow}") for _, _, _, what in found)
-
-
-def _uses(text: Text, origins: Origins) -> Iterator[tuple[NameUse, str]]:
-    """Each use of an answer in a text, with whose it is."""
-    lists = [outer.step.id for outer in text.placed.around if outer.step.verb == "each"] if text.placed else []
-    for use in text.uses:
-        path = ("steps", *use.path[1:2]) if use.path[0] == "outcome" else use.path
-        path = ("steps", lists[-1]) if path[0] == "item" and lists else path
-        found = [origin for place, origin in origins.items() if place[: len(path)] == path[: len(place)]]
-        if found and len(path) > 1:
-            yield use, found[0]
-
-
-def _origins(context: Context, given: Mapping[str, str], *, has_own: bool) -> Origins:
-    """`given` are the inputs that hold such an answer; `has_own`: the flow's own AI steps count too."""
-    found: Origins = {("inputs", name): origin for name, origin in given.items()}
-    texts: dict[str, list[Text]] = {}
-    for text in context.texts:
-        if text.placed is not None and text.reach == "step":
-            texts.setdefault(text.placed.step.id, []).append(text)
-    for placed in context.placed:
-        step, action = placed.step, context.action(placed.step.action)
-        origins = [origin for text in texts.get(step.id, ()) for _, origin in _uses(text, found)]
-        if has_own and action is not None and action.from_ai:
-            found["steps", step.id] = step.id
-        elif step.verb == "call":
-            found.update(_answered(context, placed, texts.get(step.id, []), found, has_own=has_own))
-        elif origins:
-            found["steps", step.id] = origins[0]
-    return found
-
-
-def _answered(context: Context, placed: Placed, texts: list[Text], found: Origins, *, has_own: bool) -> Origins:
-    """The outputs of a called flow that hold such an answer: one that it was given, or its own."""
-    called, at, name = context.called(placed.step.flow), len(placed.path), placed.step.id
-    if called is None:
-        return {}
-    fed = [text for text in texts if text.path[at] == "with"]
-    given = {str(text.path[at + 1]): origin for text in fed for _, origin in _uses(text, found)}
-    inner = _origins(called, given, has_own=has_own)
-    outputs = [text for text in called.texts if text.path[0] == "outputs"]
-    return {
-        ("steps", name, str(text.path[1])): origin if origin in given.values() else name
-        for text in outputs
-        for _, origin in _uses(text, inner)
-    }
 
 
 # --- FL205 ---------------------------------------------------------------------------------------------------------

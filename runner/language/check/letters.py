@@ -103,12 +103,12 @@ def find_strangers_in_letters(context: Context) -> Iterator[Problem]:
                 yield from _of_letter(context, use, path, name, text, values)
 
 
-def names_in_letter(context: Context, placed: Placed) -> Iterator[NameUse]:
-    """The names that the template of a step uses."""
-    for use, _, written in _letters(context):
+def letters_of(context: Context, placed: Placed) -> Iterator[tuple[Path, str, tuple[NameUse, ...]]]:
+    """The templates that a step sends: (where it names it, the file's name, the names that it uses)."""
+    for use, path, written in _letters(context):
         for name, text in context.facts.templates.items():
             if use.placed is placed and use.word == "do" and written in (name, name.split(".")[0]):
-                yield from used_names(text)
+                yield path, name, tuple(used_names(text))
 
 
 def _of_letter(context: Context, use: Use, path: Path, name: str, text: str, values: Json) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from runner.contract import Action, Json
 from runner.language.check.context import Context, Placed, Text, only_expression, parsed
-from runner.language.expressions import Key, kind_of_answer, path_of, use_of
+from runner.language.expressions import Key, key_of, kind_of_answer, path_of, use_of
 from runner.language.fields import FieldType, fields_below, shape_of
 from runner.language.flow import Step
 
@@ -100,15 +100,32 @@ def items_of(context: Context, placed: Placed) -> Shape:
     written = placed.step.each
     tree = parsed(only_expression(written)) if isinstance(written, str) else None
     text = Text(path=(*placed.path, "each"), text=str(written), reach="step", placed=placed, names=placed.names)
-    return None if tree is None else _items(context, text, tree)
+    return None if tree is None else _items(shape_of_part(context, text, tree))
 
 
-def _items(context: Context, text: Text, part: Any) -> Shape:
-    path, (name, values) = path_of(part), use_of(part) or ("", [])
+def shape_of_part(context: Context, text: Text, part: Any) -> Shape:
+    """The type of what a part of an expression yields: a name, a field of something, an item or the items of a list."""
+    path, key, (name, values) = path_of(part), key_of(part), use_of(part) or ("", [])
     if path is not None:
-        shape = shape_at(context, text, path)
-        return shape.items if shape is not None else None
-    return _items(context, text, values[0]) if name in _KEEP_ITEMS else None
+        return shape_at(context, text, path)
+    if key is not None:
+        inner = shape_of_part(context, text, part.node)
+        return _items(inner) if isinstance(key, int) else (below(inner) or {}).get(key)
+    if name in _KEEP_ITEMS:
+        return shape_of_part(context, text, values[0])
+    if name in ("first", "last"):
+        return _items(shape_of_part(context, text, values[0]))
+    named: Any = values[1] if name == "pick" and len(values) > 1 else None
+    if type(named).__name__ == "Const":
+        found = _items(shape_of_part(context, text, values[0]))
+        for field in str(named.value).split("."):
+            found = (below(found) or {}).get(field)
+        return FieldType(kind="list", items=found)
+    return FieldType(kind="list", items=_TEXT) if name == "split" else None
+
+
+def _items(shape: Shape) -> Shape:
+    return shape.items if shape is not None else None
 
 
 def _outcome(context: Context, name: str) -> Shape:
@@ -126,7 +143,14 @@ def lists_around(text: Text) -> list[Placed]:
 
 def kind_of(context: Context, text: Text, part: Any) -> str:
     """text, number, yes_no, list, record, date, time, datetime, money; empty where it is not known."""
-    return kind_of_answer(part, lambda path: _kind_of_shape(shape_at(context, text, path)))
+    known = kind_of_answer(part, lambda path: _kind_of_shape(shape_at(context, text, path)))
+    return known or _kind_of_shape(shape_of_part(context, text, part) if _is_unsure(part) else None)
+
+
+def _is_unsure(part: Any) -> bool:
+    """Whether the types of fields and items say more of it than its words: `(rows | first).label`, but no `default`."""
+    name, _ = use_of(part) or ("", [])
+    return key_of(part) is not None or name in ("first", "last")
 
 
 def _kind_of_shape(shape: Shape) -> str:
@@ -161,8 +185,11 @@ def shape_at(context: Context, text: Text, path: tuple[Key, ...]) -> Shape:
     elif root in ("run", "failure") and len(path) == 2:
         return _MOMENT if path[1] in ("started_at", "at") else _TEXT
     for part in rest:
-        if known is None or part not in known:
+        if isinstance(part, int):
+            shape = _items(shape)
+        elif known is None or part not in known:
             return None
-        shape = known[str(part)]
+        else:
+            shape = known[part]
         known = below(shape)
     return shape

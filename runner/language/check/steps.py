@@ -11,6 +11,7 @@ from runner.language.fields import field_type
 from runner.language.flow import NOBODY
 from runner.language.nearest import did_you_mean, nearest
 from runner.language.source import Path
+from runner.language.types import read_entry
 
 
 @rule("FL105")
@@ -42,10 +43,16 @@ def find_wrong_types(context: Context) -> Iterator[Problem]:
         if context.is_broken(("inputs", name)):
             continue
         try:
-            field_type(written)
+            kind = field_type(written)
         except ValueError as error:
             sentence, _, hint = re.sub(r": (?=did you mean)", "; ", str(error)).partition("; ")
             yield context.source.problem("FL006", ("inputs", name), sentence, hint)
+            continue
+        try:
+            if kind.default is not None and not context.flow.schema_file:
+                read_entry(kind, kind.default, zone=context.facts.zone)
+        except ValueError as error:
+            yield context.source.problem("FL006", ("inputs", name, "default"), f'the default of "{name}": {error}')
 
 
 @rule("FL301")

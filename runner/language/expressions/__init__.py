@@ -21,7 +21,7 @@ from jinja2 import nodes
 from runner.contract import Json
 from runner.errors import EvaluationError
 from runner.language.calendar import Calendar
-from runner.language.expressions.reading import Key, Read, path_of, path_text, reader, use_of
+from runner.language.expressions.reading import Key, Read, key_of, path_of, path_text, reader, use_of
 from runner.language.expressions.syntax import parse, source_faults
 from runner.language.expressions.uses import NameUse, Path, given_paths, kind_of_answer, missing_paths, uses_of
 from runner.language.functions import Frame, bounded_text
@@ -43,6 +43,7 @@ __all__ = [
     "evaluate",
     "faults",
     "given_paths",
+    "key_of",
     "kind_of_answer",
     "markers",
     "missing_paths",
