@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli import OK, WRONG, fixing, formats, page, place
+from runner.cli import OK, WRONG, fixing, formats, knowing, page, place
 from runner.errors import NotFound, NotPossible, Problem
 from runner.language.kept import Told, check_again
 from runner.language.nearest import did_you_mean
@@ -29,12 +29,18 @@ def check(
         str, typer.Option("--format", metavar="FORMAT", help="text, json, github (annotations) or sarif (2.1.0).")
     ] = "text",
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    table: Annotated[
+        bool, typer.Option("--table", help="What a person must know: effects, tries, making good, who is asked.")
+    ] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Put right what is certain, and show what was changed.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Only show what --fix would change.")] = False,
 ) -> None:
     if form not in FORMATS:
         raise NotFound(f'there is no format "{form}"; {did_you_mean(form, FORMATS, "there are")}')
     project, wanted = find(path)
+    if table:
+        knowing.show_table(project, wanted, as_json=as_json or form == "json")
+        return
     if fix or diff:
         if as_json or form != "text":
             raise NotPossible("--fix and --diff print a diff, which goes with --format text alone")

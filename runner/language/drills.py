@@ -12,16 +12,29 @@ from runner.errors import NotPossible
 FOLDER = Path(".amends") / "drills"
 
 
+def name_of(flow: str) -> str:
+    """The record of a flow, by its path from the project folder."""
+    return (FOLDER / f"{flow}.json").as_posix()
+
+
 def place_of(project: Path, flow: str) -> Path:
     """Where the record of a flow stands."""
-    return project / FOLDER / f"{flow}.json"
+    return project / name_of(flow)
 
 
 def recorded(project: Path, flow: str) -> str | None:
     """The digest of the bundle that was drilled last; None where no drill is on record, or it cannot be read."""
     try:
-        digest = json.loads(place_of(project, flow).read_text(encoding="utf-8"))["digest"]
-    except (OSError, ValueError, TypeError, KeyError):
+        return digest_in(place_of(project, flow).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def digest_in(text: str) -> str | None:
+    """The digest in a record's text; None where there is none."""
+    try:
+        digest = json.loads(text)["digest"]
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
     return digest if isinstance(digest, str) else None
 

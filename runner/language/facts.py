@@ -31,6 +31,8 @@ class ProjectFacts:
     language: str = "en"
     project: str = ""
     read_file: ReadFile = no_file
+    keeps_drills: bool = False
+    """Whether there is a place for records of drills, so that one can be missing."""
 
     def known_connections(self) -> frozenset[str]:
         """The names that may stand before the dot."""

@@ -182,6 +182,7 @@ class Project:
             language=self.settings.language,
             project=self.settings.project,
             read_file=self.read_file,
+            keeps_drills=True,
         )
 
     def problems(self) -> tuple[Problem, ...]:

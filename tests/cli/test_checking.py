@@ -12,6 +12,7 @@ from runner import cli
 from runner.cli import formats
 from runner.contract import Json
 from runner.errors import Problem
+from tests.flows.stage import copy_flows
 
 
 def test_a_code_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
@@ -234,3 +235,59 @@ def test_a_fix_keeps_all_the_rest_byte_for_byte(nap: Path, capsys: pytest.Captur
 def test_a_fix_goes_with_text_alone(nap: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run_command(["check", str(nap), "--fix", "--json"]) == 2
     assert "goes with --format text alone" in capsys.readouterr().err
+
+
+# --- the table -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    return copy_flows(tmp_path / "shop", backoffice="http://127.0.0.1:1", shop="http://127.0.0.1:1", smtp_port=1)
+
+
+def test_the_table_says_what_a_person_must_know(
+    shop: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "130")
+    assert cli.run_command(["--project", str(shop), "check", "order_intake", "--table"]) == 0
+    wide = capsys.readouterr().out
+    heads = next(line for line in wide.splitlines() if line.startswith("step"))
+    assert heads.split("  ")[0] == "step"
+    assert all(head in heads for head in ("does", "effect", "tried", "made good by", "who is asked"))
+    assert max(map(len, wide.splitlines())) <= 110
+
+
+def test_a_narrow_terminal_has_lines_for_each_step(
+    shop: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert cli.run_command(["--project", str(shop), "check", "signup_to_paid", "--table"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith(
+        "signup_to_paid: New signup becomes a paying customer (live; person:me)\n\nplan: read billing.get_plan\n"
+    )
+    assert (
+        """
+task: do tasks.create
+    effect: once, by its key
+    tried: 4 times, 200 ms doubling to 5 min
+    made good by: cancel tasks.close
+go: approve
+    who is asked: team:sales_leads, within 2 business days
+welcome: do mail.send
+    effect: never sent twice, cannot be undone
+    tried: 6 times, 5 min doubling to 4 h
+    made good by: correct mail.send
+    who is asked: team:sales_leads at "go"; before it is made good: team:sales_leads
+"""
+        in told
+    )
+    assert told.endswith("If a step fails: what was done is made good; told: team:sales_leads.\n")
+
+
+def test_the_table_as_json(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run_command(["--project", str(shop), "check", "stock_order", "--table", "--json"]) == 0
+    [flow] = json.loads(capsys.readouterr().out)
+    assert flow["flow"] == "stock_order"
+    assert {"step", "depth", "does", "effect", "tried", "made_good", "asked"} == set(flow["steps"][0])
+    assert any(step["made_good"].startswith("quarantine") for step in flow["steps"])

@@ -76,7 +76,7 @@ def test_the_check_has_nothing_to_say(flow: str, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setenv(name, "set for this test")
     project = project_of(FLOWS)
     assert project.problems() == ()
-    assert project.check(flow)[0].problems == ()
+    assert {problem.code for problem in project.check(flow)[0].problems} <= {"FL210"}  # none of them is drilled here
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_the_words_of_the_examples_are_there_for_a_reason(
     assert line in text
     file.write_text(text.replace(line, ""), encoding="utf-8")
     found = {problem.code for problem in project_of(folder).check(flow)[0].problems}
-    assert found == ({code} if code else set())
+    assert found - {"FL210"} == ({code} if code else set())
 
 
 # --- signup_to_paid ------------------------------------------------------------------------------------------------

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from pathlib import Path
-
 import pytest
 
 from runner.contract import Action
@@ -352,36 +349,3 @@ def test_a_key_life_bounds_the_tries_of_a_compensation_too() -> None:
         "cancel\n", "\n      cancel: tasks.close\n      with: { id: '${{ output.id }}' }\n      retry: { tries: 9 }\n"
     )
     assert codes(text, actions=actions) == ["FL205"]
-
-
-SIGNS = (
-    "${{ |}}|{|}|[|]|: |- |\t|：|｛|\n|'|\"|#|&a |*a|!x |null|1.10|steps|inputs.|compensate|choose|each|(|)|..".split(
-        "|"
-    )
-)
-
-
-def spoil(text: str, chance: random.Random) -> str:
-    """The text with one to four mistakes in it."""
-    lines = text.split("\n")
-    for _ in range(chance.randint(1, 4)):
-        number = chance.randrange(len(lines))
-        line = lines[number]
-        start = chance.randint(0, len(line))
-        end = min(len(line), start + chance.randint(0, 6))
-        lines[number] = line[:start] + chance.choice(SIGNS) + line[end:]
-        if chance.random() < 0.3:
-            lines.insert(number, chance.choice(lines))
-    return "\n".join(lines)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_no_mistake_breaks_the_check(seed: int) -> None:
-    chance = random.Random(seed)
-    whole = (Path(__file__).parent / "whole_flow.yaml").read_text(encoding="utf-8")
-    for _ in range(60):
-        text = spoil(whole, chance)
-        flow, problems = check(text)
-        told(text)
-        assert flow is not None or problems
-        assert all("\n" not in one.what + one.hint and one.line <= text.count("\n") + 1 for one in problems)

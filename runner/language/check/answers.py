@@ -35,6 +35,7 @@ class Unread:
     origin: str
     what: str
     how: str = ""
+    way_out: str = "put an approval before it, or say why not: unattended: …"
 
 
 @rule("FL207")
@@ -47,8 +48,7 @@ def find_unread_answers(context: Context) -> Iterator[Problem]:
         if one.path not in told:
             told.add(one.path)
             what = f'{one.what} cannot be undone, and nobody has read what "{one.origin}" answered{one.how}'
-            hint = "put an approval before it, or say why not: unattended: …"
-            yield context.source.problem("FL207", one.path, what, hint, part=one.part)
+            yield context.source.problem("FL207", one.path, what, one.way_out, part=one.part)
 
 
 def _unread(context: Context, origins: Origins) -> Iterator[Unread]:
@@ -58,7 +58,10 @@ def _unread(context: Context, origins: Origins) -> Iterator[Unread]:
             direct.add(one.what)
             yield one
     for placed in context.placed:
-        if _is_unasked(context, placed) and f'"{placed.step.id}"' not in direct:
+        if placed.step.tool_of and _is_unasked(context, placed):
+            what, hint = f'"{placed.step.id}"', "say who is asked before each of its calls: approve: team:…"
+            yield Unread(path=(*placed.path, "do"), part=None, origin=placed.step.tool_of, what=what, way_out=hint)
+        elif _is_unasked(context, placed) and f'"{placed.step.id}"' not in direct:
             yield from _of_letters(context, placed, origins)
             yield from _of_conditions(context, placed, origins)
 

@@ -109,6 +109,7 @@ class Context:
         self.flow = flow
         self.source = source
         self.facts = facts
+        self.within = within
         self._written: dict[str, CheckedFlow | None] = {} if within is None else within._written
         self._others: dict[str, Context | None] = {} if within is None else within._others
         self._others[flow.id] = self

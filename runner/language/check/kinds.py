@@ -31,6 +31,8 @@ WORKS_ON: Mapping[str, tuple[str, ...]] = {
 """What stands before each word; a date is a text here, as it is when it comes to that."""
 
 _SIGNS = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "FloorDiv": "//", "Mod": "%", "Pow": "**"}
+_PRINTED = ("run_key", "record", "key", "named", "say", "approve", "question")
+"""Keys whose value becomes a text whatever it is."""
 _IN_A_TEXT = {"list": "use join: {} | join(', ')", "record": "name one of its fields, or use json"}
 
 
@@ -88,10 +90,22 @@ def _shown(part: Any) -> str:
 
 
 @rule("FL109")
+def find_no_moments(context: Context) -> Iterator[Problem]:
+    """A wait until something that is no date and no moment."""
+    for text in context.texts:
+        tree = parsed(only_expression(text.text)) if text.path[-2:] == ("wait", "until") else None
+        kind = _kind(context, text, tree) if tree is not None else ""
+        if kind and kind != "text":
+            what = f'"until" takes a date or a moment, and {_shown(tree)} is {KIND_WORDS[kind]}'
+            yield context.source.problem("FL109", text.path, what, "for example ${{ today() | add_days(3) }}")
+
+
+@rule("FL109")
 def find_lists_in_texts(context: Context) -> Iterator[Problem]:
     """A list or a record in the middle of a sentence."""
     for text in context.texts:
-        if text.is_name or only_expression(text.text) is not None:
+        is_printed = text.path[-1] in _PRINTED and text.path[-2:-1] not in (("with",), ("fill",), ("match",))
+        if text.is_name or (only_expression(text.text) is not None and not is_printed):
             continue
         for marker in markers(text.text):
             tree = parsed(marker.source)

@@ -96,6 +96,7 @@ def _ring(context: Context, event: str) -> tuple[str, ...]:
     if event in _heard(context):
         return (context.flow.id, event, context.flow.id)
     others = {name: other for name in context.facts.flows if (other := context.other(name)) is not None}
+    others[context.flow.id] = context
 
     def started_by(name: str) -> Iterator[str]:
         events = {event} if name == context.flow.id else {one for _, one in _said(others[name])}

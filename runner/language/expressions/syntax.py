@@ -61,7 +61,22 @@ def parse(source: str) -> nodes.Expr | Fault:
         return _syntax_fault(source, error.lineno, breaks_off=parser.stream.current.type == "eof")
     except (RecursionError, ValueError, MemoryError):
         return Fault(offset=0, length=1, what="the expression is too deep or holds too large a number")
-    return parsed
+    return _TOO_DEEP if _is_too_deep(parsed) else parsed
+
+
+_TOO_DEEP = Fault(offset=0, length=1, what="the expression is too long or too deep", hint="split it up")
+
+
+def _is_too_deep(parsed: nodes.Node) -> bool:
+    """Told before anything walks the tree: whatever walks it may go by itself."""
+    todo, seen = [(parsed, 1)], 0
+    while todo:
+        part, depth = todo.pop()
+        seen += 1
+        if seen > MOST_PARTS or depth > DEEPEST:
+            return True
+        todo.extend((child, depth + 1) for child in part.iter_child_nodes())
+    return False
 
 
 def _tokens(source: str) -> Iterator[tuple[int, str, str]]:
@@ -102,16 +117,12 @@ def source_faults(source: str, start: int = 0) -> tuple[Fault, ...]:
 
 def _inspect(parsed: nodes.Expr) -> list[Fault]:
     wrong: list[Fault] = []
-    todo: list[tuple[nodes.Node, int]] = [(parsed, 1)]
-    seen = 0
+    todo: list[nodes.Node] = [parsed]
     while todo:
-        part, depth = todo.pop()
-        seen += 1
-        if seen > MOST_PARTS or depth > DEEPEST:
-            return [Fault(offset=0, length=1, what="the expression is too long or too deep", hint="split it up")]
+        part = todo.pop()
         wrong.extend(_INSPECTORS.get(type(part), _foreign)(part))
         if type(part) in _INSPECTORS:
-            todo.extend((child, depth + 1) for child in _children(part))
+            todo.extend(_children(part))
     return sorted(wrong or _constant_faults(parsed), key=lambda fault: fault.offset)
 
 
