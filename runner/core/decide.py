@@ -14,8 +14,10 @@ from runner.core.agents import belongs_to_agent
 from runner.core.calls import did_it_happen, fire_due, next_handoff
 from runner.core.closing import all_have_ended, close, end_begun, is_settling, partly_known, settle_open
 from runner.core.commands import Ask, Command, Recall, Record, Send
+from runner.core.drafts import write_down
 from runner.core.ending import finish, standing
 from runner.core.fold import fold
+from runner.core.forward import plan_of
 from runner.core.gates import ends_here, tick
 from runner.core.names import names_in_reach
 from runner.core.paths import catcher_of
@@ -256,4 +258,7 @@ def fail_request(bundle: Bundle, state: State, send: Send, summary: str, now: in
             at=now, step=send.step, handoff=next_handoff(state), kind="request", owner=owner, choices=FAILED_CHOICES,
             summary=summary, purpose="undo", part=send.part,
         )  # fmt: skip
+    if state.mode == "draft" and send.purpose == "do":
+        place = Place(bundle=bundle, state=state, step=bundle.step(send.step), path=send.step, now=now)
+        return write_down(place, plan_of(place).sent, summary)
     return e.StepFailed(at=now, step=send.step, kind="request", summary=summary)

@@ -13,7 +13,6 @@ from runner.contract import Action, Json
 from runner.core import events as e
 from runner.core.calls import CallPlan
 from runner.core.changes import part_outputs
-from runner.core.commands import Command, Record
 from runner.core.place import Place
 from runner.core.retry import policy
 from runner.core.state import State
@@ -60,12 +59,13 @@ def as_draft(place: Place, plan: CallPlan) -> CallPlan:
     )  # fmt: skip
 
 
-def write_down(place: Place, whole: Mapping[str, Json]) -> Command:
-    """What would have been sent, answered by the sample; what the draft answered under the same names is true."""
+def write_down(place: Place, whole: Mapping[str, Json], why: str = "") -> e.DraftRecorded:
+    """What would have been sent, answered by the sample; what the draft answered under the same names is true.
+
+    `why` no draft could be left: what it is made of may be a sample too, so this fails no draft run.
+    """
     action = place.bundle.actions[place.step.action]
     told = part_outputs(place.state, place.path, "do")
     true = {name: value for name, value in told.items() if name in action.output}
     output = {**sample_output(action, whole), **true}
-    return Record(
-        event=e.DraftRecorded(at=place.now, step=place.path, action=place.step.action, input=whole, output=output)
-    )
+    return e.DraftRecorded(at=place.now, step=place.path, action=place.step.action, input=whole, output=output, why=why)

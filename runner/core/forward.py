@@ -40,12 +40,14 @@ def call_service(place: Place) -> tuple[Command, ...]:
             return looking
     is_draft = step.verb == "do" and state.mode == "draft"
     if is_draft and drafting(place) is None:
-        return (write_down(place, plan.input),)
+        return (Record(event=write_down(place, plan.input)),)
     done = progress(state, plan, place.now)
-    if is_draft and not (done.is_moving or done.ended):
-        return (write_down(place, plan.sent),)
-    if done.is_moving or not done.ended:
+    if done.is_moving or not (done.ended or is_draft):
         return done.commands
+    if is_draft:
+        why = next((move.summary or "It was refused." for move in (done.ended or {}).values()), "")
+        return (Record(event=write_down(place, plan.sent, why)),)
+    assert done.ended
     worst = next((move for move in done.ended.values() if move.kind != "refused"), next(iter(done.ended.values())))
     goes_on = step.if_refused == "continue" and all(move.kind == "refused" for move in done.ended.values())
     summary = worst.summary or "It was refused."

@@ -10,6 +10,7 @@ from runner.core import events as e
 from runner.language.flow import Step
 from runner.telling import sent, words
 from runner.telling.consequences import WILL_BE
+from runner.telling.lines import no_draft
 from runner.telling.story import Story, became, became_of
 from runner.tongue import _
 
@@ -46,10 +47,11 @@ def _planned(story: Story, event: e.DraftRecorded) -> Planned:
         if is_event
         else words.action_title(story.bundle.actions, event.action)
     )
+    now = (*_drafts(story, event.step), no_draft(event))
     return Planned(
         place=story.place(event.step), what=what, action="" if is_event else event.action,
         fields=tuple((words.plain(name), _whole(event.input[name])) for name in sent.in_order(event.input)),
-        undo="" if step is None or is_event else undone_by(step), drafts=tuple(_drafts(story, event.step)),
+        undo="" if step is None or is_event else undone_by(step), drafts=tuple(filter(None, now)),
     )  # fmt: skip
 
 

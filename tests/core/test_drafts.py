@@ -8,6 +8,7 @@ from runner.core import events as e
 from runner.core.keys import make_key
 from runner.engine.simulated import Result
 from tests.core.stage import (
+    CANNOT,
     LOST,
     NOT_SENT,
     ONE,
@@ -88,11 +89,10 @@ def test_a_lost_answer_is_looked_up_or_asked_about() -> None:
     assert (first.key == again.key, again.generation, result.state.status) == (False, 1, "drafted")
 
 
-def test_a_refused_draft_fails_and_the_others_are_removed() -> None:
-    steps = do("a", "svc.noted", undo="{ hand_off: team:ops }") + do(
-        "m", "svc.mailed", with_="{ to: [x, y] }", undo="{ none: A letter. }"
-    )
-    result = drafted(steps + do("b", "svc.noted"), {("b", "do"): [REFUSED]})
+def test_a_draft_run_that_fails_removes_its_drafts() -> None:
+    steps = do("a", "svc.noted", undo="{ hand_off: team:ops }")
+    steps += do("m", "svc.mailed", with_="{ to: [x, y] }", undo="{ none: A letter. }")
+    result = drafted(steps + do("b", "svc.noted", with_='{ name: "${{ steps.a.nothing }}" }'))
     assert (result.state.status, undone(result)) == ("compensated", ["m", "m", "a"])
     undo = [event for event in facts(result, e.CallIntended) if event.purpose == "undo"]
     assert [event.action for event in undo] == ["svc.wipe"] * 3
@@ -101,11 +101,18 @@ def test_a_refused_draft_fails_and_the_others_are_removed() -> None:
     assert words_of(result) == {"m": "undone", "a": "undone"}
 
 
-def test_one_refusal_of_several_may_be() -> None:
-    more = "    if_refused: continue\n"
-    steps = do("m", "svc.mailed", with_="{ to: [x, y] }", undo="{ none: A letter. }", more=more)
-    result = drafted(steps, {("m", "do"): [REFUSED]})
-    assert (result.state.status, result.state.steps["m"].outcome, result.state.stands) == ("drafted", "refused", ("m",))
+def test_where_no_draft_can_be_left_it_is_written_down_why() -> None:
+    """What it is made of may be the sample of another step, which no service knows."""
+    steps = do("a", "svc.noted") + do("m", "svc.mailed", with_="{ to: [x, y] }", undo="{ none: A letter. }")
+    result = drafted(steps, {("a", "do"): [REFUSED], ("m", "do"): [REFUSED]})
+    assert (result.state.status, result.state.stands) == ("drafted", ("m",))
+    assert [(event.step, event.why) for event in facts(result, e.DraftRecorded)] == [("a", "no"), ("m", "no")]
+    assert facts(result, e.DraftRecorded)[0].output == {"id": "draft id"}
+    result = drafted(do("a", "svc.noted"), {("any", "do"): [CANNOT]})
+    assert [(event.input, event.why) for event in facts(result, e.DraftRecorded)] == [
+        ({"name": "x"}, "it cannot be written")
+    ]
+    assert (result.state.status, calls(result)) == ("drafted", [])
 
 
 def test_a_yes_lets_the_draft_through_and_a_no_does_not() -> None:

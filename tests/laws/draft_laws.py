@@ -89,5 +89,5 @@ def what_would_be_sent_is_written_down(story: Story) -> Iterator[str]:
             yield f"{event.step} is written down as {event.action}"
         done = [at for name, (at, _) in story.applied.items() if name[:2] == (event.step, "do")]
         parts = max((t.intent.parts for t in story.tries if t.intent.call[:2] == (event.step, "do")), default=1)
-        if action.draft is not None and sum(at < seq for at in done) < parts:
+        if action.draft is not None and not event.why and sum(at < seq for at in done) < parts:
             yield f"{event.step} is written down before its draft was there"

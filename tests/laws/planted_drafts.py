@@ -70,8 +70,8 @@ def written_down_first(patch: pytest.MonkeyPatch) -> None:
 
 @mistake("another action is written down than would be sent", "drafts_left")
 def written_down_as_draft(patch: pytest.MonkeyPatch) -> None:
-    def wrong(command: Any, place: Any, whole: Any) -> Any:
+    def wrong(event: Any, place: Any, *_: Any) -> Any:
         found = drafts.drafting(place)
-        return command if found is None else replaced(command, event=replaced(command.event, action=found[0]))
+        return event if found is None else replaced(event, action=found[0])
 
     after(patch, forward, "write_down", wrong)

@@ -72,7 +72,8 @@ def _is_decided(
         return True
     if isinstance(event, e.RecordLocked):
         return any(event.record in send.lock and event.step == send.step for send in sends)
-    summary = getattr(event, "summary", "").removeprefix("It could not be looked up: ")
+    said = event.why if isinstance(event, e.DraftRecorded) else getattr(event, "summary", "")
+    summary = said.removeprefix("It could not be looked up: ")
     return any(fail_request(bundle, state, send, summary, event.at) == event for send in sends)
 
 

@@ -200,11 +200,13 @@ class ItemAccepted(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DraftRecorded(Event):
-    """A step of a draft run: what would have been sent, and the sample it was answered with."""
+    """A step of a draft run: what would have been sent, and the sample it was answered with. `why` it left no draft
+    although it has a draft form."""
 
     action: str
     input: Mapping[str, Json] = field(default_factory=dict)
     output: Mapping[str, Json] = field(default_factory=dict)
+    why: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
