@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from runner.core.drafts import drafts_left
 from runner.core.paths import catcher_of, is_closed_at
 from runner.core.state import HandOff
+from runner.language.flow import MODEL
 from runner.people.operations import possible
 from runner.telling import words
 from runner.telling.questions import call_of
@@ -51,6 +52,10 @@ BY_CASE: Mapping[str, str] = {
     "go_on late": marked("The run goes on as if the event were not needed."),
     "go_on then_run": marked("The run ends without the flow that was to follow."),
     "retry undo": marked("It is tried once more to make it good."),
+    "retry agent": marked("The agent goes on where it was, with its limits anew."),
+    "skip agent": marked("The agent ends here. What it did stays, and the run goes on."),
+    "skip turn": marked("The agent ends here. What it did stays, and the run goes on."),
+    "skip tool": marked("The agent goes on, and its model is told that this was not done."),
 }
 
 WILL_BE: Mapping[str, str] = {
@@ -73,9 +78,18 @@ def consequence(story: Story, choice: str, handoff: HandOff | None = None) -> st
         purpose, _call = call_of(story, handoff)
         is_closed = is_closed_at(story.state, handoff.step)
         case = "undo" if purpose.startswith("undo") else "closed" if is_closed else handoff.kind
+        case = _of_agent(story, handoff) if case == "failure" else case
         case = "item" if choice == "compensate" and catcher_of(story.state, handoff.step) else case
         case = "draft" if choice == "compensate" and case != "item" and story.view.mode == "draft" else case
     return _(BY_CASE.get(f"{choice} {case}") or DOES.get(choice, choice.replace("_", " ")))
+
+
+def _of_agent(story: Story, handoff: HandOff) -> str:
+    """What a failure is of, where it is an agent's."""
+    step = story.bundle.find(handoff.step) if handoff.step else None
+    if step is None or not (step.verb == "agent" or step.tool_of):
+        return handoff.kind
+    return "agent" if step.verb == "agent" else "turn" if step.id == MODEL else "tool"
 
 
 def further(story: Story) -> list[str]:

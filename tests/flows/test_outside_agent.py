@@ -12,6 +12,7 @@ import pytest
 from runner.app import Amends
 from runner.core import events as e
 from runner.store.facts import RunView
+from runner.telling.consequences import consequence
 from runner.telling.story import story_of
 from tests.flows.stage import Stage, project_of, staged
 from tests.support.replay import CHAT, KEY, completion, rate_limited, wanting
@@ -153,3 +154,25 @@ def test_an_endless_agent_is_stopped(stage: Stage) -> None:
     assert handed[-1].summary == (
         "The limit of tool calls is reached (8, limits: calls), and it wants another one: look_up."
     )
+
+
+def test_what_each_answer_will_do_is_said_before(stage: Stage) -> None:
+    def does(run: RunView) -> dict[str, str]:
+        amends = Amends(project_of(stage.folder))
+        try:
+            story = story_of(amends, run.run, zone="UTC")
+            asked = story.state.open_handoffs[-1]
+            return {choice: consequence(story, choice, asked) for choice in asked.choices}
+        finally:
+            amends.close()
+
+    stage.shop.script("POST /tasks", refused(422, "no such queue"))
+    tool = does(played(stage, wanting("openai", TASK)))
+    assert tool["skip"] == "The agent goes on, and its model is told that this was not done."
+    assert tool["retry"] == "The step is tried again, and the run goes on from there."
+    stage.change("outside_agent.yaml", "calls: 8", "calls: 1")
+    stage.model.script(f"POST {CHAT}", wanting("openai", LOOK, MARK))
+    limit = does(stage.run("outside_agent", ASKED | {"email": "mori@customer.test"}, "agent-2"))
+    assert limit["retry"] == "The agent goes on where it was, with its limits anew."
+    assert limit["skip"] == "The agent ends here. What it did stays, and the run goes on."
+    assert limit["compensate"].startswith("Nothing more is begun.")
