@@ -46,6 +46,10 @@ def narrowed(flow: Schema, facts: ProjectFacts) -> Schema:
         for place in places:
             model, _, word = place.partition(".")
             models[model] = _with_actions(models[model], word, sorts[sort], is_tool=model.endswith("ToolModel"))
+    for place, connector in (("WebhookModel.signed_by", "webhook"), ("MailboxModel.mail", "imap")):
+        model, _, word = place.partition(".")
+        lines = {name: each.found.kind.title for name, each in facts.connections.items() if each.connector == connector}
+        models[model] = _with_names(models[model], word, lines, [])
     flows = dict(_flows(facts))
     models["CallModel"] = _with_flows(models["CallModel"], "call", flows)
     models["OnFailureModel"] = _with_flows(models["OnFailureModel"], "then_run", flows)
@@ -63,7 +67,8 @@ def state_of(facts: ProjectFacts) -> str:
         name: [each.title, each.effect, each.input, list(each.find_by), each.cannot_undo, bool(each.undo)]
         for name, each in facts.actions.items()
     }
-    return digest([__version__, actions, _people(facts), inputs, sorted(facts.templates)])
+    lines = {name: each.connector for name, each in facts.connections.items()}
+    return digest([__version__, actions, lines, _people(facts), inputs, sorted(facts.templates)])
 
 
 def _flows(facts: ProjectFacts) -> Iterator[tuple[str, Flow]]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from runner.contract import Json
+from runner.contract import Json, missing
 from runner.language.clauses import Model
 from runner.language.connections import EVERYWHERE, Found, Kinds, installed
 from runner.language.facts import ProjectFacts
@@ -229,6 +229,6 @@ def _of_connector(found: Found) -> dict[str, Json]:
         "title": found.name,
         "description": found.kind.title,
         "properties": {**properties, "connector": about},
-        "required": ["connector"],
+        "required": ["connector", *missing(found.kind.settings(), ())],
         "additionalProperties": False,
     }

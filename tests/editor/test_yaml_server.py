@@ -46,11 +46,11 @@ class Desk:
     def told(self, body: str) -> str:
         return self.editor.hover(*self.show(HEAD + body))
 
-    def wrong(self, body: str, head: str = HEAD) -> list[tuple[str, str]]:
+    def wrong(self, body: str, head: str = HEAD, name: str = "") -> list[tuple[str, str]]:
         """(what is underlined, what is said of it)."""
         text = head + body
         found = []
-        for problem in self.editor.underlined(self.show(text)[0]):
+        for problem in self.editor.underlined(self.show(text, name)[0]):
             start, end = problem["range"]["start"], problem["range"]["end"]
             line = text.splitlines()[start["line"]]
             found.append((line[start["character"] : end["character"]], problem["message"]))
@@ -111,6 +111,7 @@ def test_people_flows_and_types_are_offered(desk: Desk) -> None:
     asked = desk.offered("steps:\n  - id: x\n    approve: Right?\n    covers: [y]\n    by: ¦\n")
     assert {"person:aya", "person:head_of_sales", "team:finance", "manager_of:starter"} <= set(asked)
     assert "team:sales_ops" not in asked, "an example of the language, nobody here"
+    assert "desk" in desk.offered("trigger:\n  mail: ¦\n")
     assert "parcel_scanned" in desk.offered("steps:\n  - id: x\n    call: ¦\n")
     assert {"order", "condition"} <= set(
         desk.offered("steps:\n  - id: x\n    call: parcel_scanned\n    with:\n      ¦\n")
@@ -164,4 +165,6 @@ def test_lines_of_connections_are_offered_and_told(desk: Desk) -> None:
     head = "# yaml-language-server: $schema=schemas/connections.schema.json\nmail:\n  connector: email\n"
     address = desk.show(head + "  ¦\n", "connections2.yaml")
     assert {"host", "port", "security", "rate"} <= set(desk.editor.completion(*address))
+    [(place, said)] = desk.wrong("crm:\n  connector: hubspot\n", head.partition("\n")[0] + "\n", "connections4.yaml")
+    assert (place, said) == ("crm", 'Missing property "token".')
     assert "The server." in desk.editor.hover(*desk.show(head + "  ho¦st: smtp.example.test\n", "connections3.yaml"))
