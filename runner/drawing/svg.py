@@ -6,13 +6,14 @@ the steps, and a narrow one (telephones) with what makes a step good below it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
 from runner.drawing.measure import lines, width
 from runner.drawing.plan import CHIPS, Good, Plan, Row
+from runner.drawing.states import STATES
 from runner.tongue import _
 
 STYLE = (files("runner.drawing") / "drawing.css").read_text(encoding="utf-8")
@@ -34,7 +35,8 @@ _ALONE = (
 WIDE, NARROW = 860, 372
 HEAD, TEXT, BRANCH, SMALL, TINY = 19.0, 13.5, 12.0, 11.5, 10.5
 PAD, GAP, DEEPER, RAIL, WAY, BESIDE = 11, 15, 16, 13, 22, 36
-_BOLD = ("head", "id", "word", "branch", "chiptext final")
+_BOLD = ("head", "id", "word", "branch")
+_STRONG = ("final", "state")
 
 
 def drawing(plan: Plan) -> str:
@@ -42,10 +44,16 @@ def drawing(plan: Plan) -> str:
     return _Drawing(plan, WIDE, is_alone=True).text()
 
 
-def inline(plan: Plan, *, is_narrow: bool = False, link: Callable[[Row], str] | None = None) -> str:
+def inline(
+    plan: Plan,
+    *,
+    is_narrow: bool = False,
+    link: Callable[[Row], str] | None = None,
+    states: Mapping[str, str] | None = None,
+) -> str:
     """The picture for a page whose stylesheet has `STYLE`. `link` gives a step's address; the same links stand
-    elsewhere on the page, for whoever has no mouse or does not see it."""
-    return _Drawing(plan, NARROW if is_narrow else WIDE, link=link).text()
+    elsewhere on the page, for whoever has no mouse or does not see it. `states`: how far a run is."""
+    return _Drawing(plan, NARROW if is_narrow else WIDE, link=link, states=states).text()
 
 
 @dataclass(kw_only=True, slots=True)
@@ -68,8 +76,9 @@ class _Drawing:
         *,
         is_alone: bool = False,
         link: Callable[[Row], str] | None = None,
+        states: Mapping[str, str] | None = None,
     ) -> None:
-        self.plan, self.wide, self.is_alone, self.link = plan, wide, is_alone, link
+        self.plan, self.wide, self.is_alone, self.link, self.states = plan, wide, is_alone, link, states or {}
         self.tracks = _tracks(plan.rows)
         self.left = 5.0 + (RAIL * (max(self.tracks.values()) + 1) + 6 if self.tracks else 0)
         self.lane = wide * 0.35 if wide == WIDE else 0.0
@@ -163,7 +172,8 @@ class _Drawing:
         low += 9
         box = self._box(x, top, end - x, low - top, "card")
         box += self._box(x + 4, top + 7, 3.5, low - top - 14, "side", 1.7)
-        drawn = f'<g class="{row.look}">{box}{inside}</g>'
+        state = f" is-{self.states[row.step]}" if row.step in self.states else ""
+        drawn = f'<g class="{row.look}{state}">{box}{inside}</g>'
         if self.link is not None:
             drawn = f'<a href="{escape(self.link(row))}" tabindex="-1">{drawn}</a>'
         self.over.append(drawn)
@@ -178,7 +188,9 @@ class _Drawing:
         """What stands in a step's box, and where it ends."""
         chips = [(chip, _("cannot be undone") if chip == "final" else chip) for chip in row.chips]
         chips = chips or [("", row.verb.replace("_", " "))]
-        taken = sum(width(text, TINY, is_bold=chip == "final") + 18 for chip, text in chips)
+        if row.step in self.states:
+            chips.append(("state", _(STATES[self.states[row.step]])))
+        taken = sum(width(text, TINY, is_bold=chip in _STRONG) + 18 for chip, text in chips)
         has_room = width(row.step, TEXT, is_bold=True) + taken <= room
         drawn, low = self._write(x, y, row.step, room - taken if has_room else room, "id", TEXT, 1)
         drawn += self._chips(chips, x + room - taken + 6 if has_room else x, y if has_room else low + 2)
@@ -197,8 +209,8 @@ class _Drawing:
     def _chips(self, chips: Sequence[tuple[str, str]], x: float, y: float) -> str:
         drawn = ""
         for chip, text in chips:
-            wide = width(text, TINY, is_bold=chip == "final") + 12
-            look = f"chiptext {chip}" if chip == "final" else "chiptext"
+            wide = width(text, TINY, is_bold=chip in _STRONG) + 12
+            look = f"chiptext {chip}" if chip in _STRONG else "chiptext"
             drawn += self._box(x, y, wide, 16, f"chip {chip}" if chip else "chip", 8)
             at = f'x="{x + wide / 2:.1f}" y="{y + 11.7:.1f}" text-anchor="middle"'
             drawn += f'<text {at} class="{look}">{escape(text)}</text>'

@@ -7,9 +7,13 @@ from functools import partial
 from urllib.parse import urlencode
 
 from fastapi import APIRouter
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
+from runner.drawing.plan import plan_of
+from runner.drawing.states import states_of
+from runner.drawing.svg import inline
 from runner.errors import NotFound, NotPossible
 from runner.people.letters import nothing_was_sent
 from runner.people.operations import Order
@@ -62,8 +66,11 @@ def run(
     was_told = _was_told(console, caller, run)
     story = console.story(run, reveal=reveal and caller.operates, whole=f"{of}/{item}" if of and item else None)
     asked = console.store.handoffs(run=story.view.run) if story.is_asked else []
+    plan = plan_of(story.bundle.flow, story.bundle.actions, partial(who, console))
+    states = states_of(story.bundle.flow, story.state)
     return page(
         request, caller, "run", story=story, view=story.view, status=standing(console, story), clock=Clock(story),
+        wide=Markup(inline(plan, states=states)), narrow=Markup(inline(plan, is_narrow=True, states=states)),
         lines=chosen(story), asked=rows_of(console, asked), facts=facts(console, story),
         effects=effects(story), picture=picture(story), lists=long_lists(story),
         is_to_see=asks_to_see(story.bundle, story.state) and (caller.operates or was_told),

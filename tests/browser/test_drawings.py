@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from playwright.async_api import Browser
 
 from runner.cli import run_command
+from runner.drawing.states import STATES
 from runner.drawing.svg import STYLE, drawing, inline
 from runner.tongue import LANGUAGES, speaking
 from tests.browser.ground import CHROMIUM, chromium, has_no_scrolling_sideways, office_on_a_port, opened
@@ -53,7 +55,8 @@ async def test_no_text_leaves_its_box(browser: Browser, tmp_path: Path) -> None:
         for language in LANGUAGES:
             with speaking(language):
                 shown = [plan(tmp_path, name) for name in TITLES]
-                pictures = [drawing(each) + inline(each, is_narrow=True) for each in shown]
+                far = {row.step: state for each in shown for row, state in zip(each.rows, cycle(STATES), strict=False)}
+                pictures = [drawing(each) + inline(each, is_narrow=True, states=far) for each in shown]
             await page.set_content(f"<html lang={language}><style>{STYLE}</style>{''.join(pictures)}")
             assert await page.evaluate(OUTSIDE) == []
         spoilt = drawing(plan(tmp_path, "small")).replace("Waits", "Waits" * 30)

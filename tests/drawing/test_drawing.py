@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from runner.cli import run_command
 from runner.cli import show as command
+from runner.core.state import State, StepState, UndoState
 from runner.drawing.measure import lines, width
 from runner.drawing.outline import mermaid, outline
+from runner.drawing.states import states_of
 from runner.drawing.svg import drawing, inline
 from runner.tongue import speaking
 from tests.drawing.flows import TITLES, plan, project
@@ -122,6 +125,27 @@ def test_what_people_wrote_cannot_leave_its_place(tmp_path: Path) -> None:
 def test_the_picture_speaks_the_reader_s_language(tmp_path: Path) -> None:
     with speaking("ja"):
         assert "後のステップが失敗したとき" in drawing(plan(tmp_path, "small"))
+
+
+def test_how_far_a_run_is(tmp_path: Path) -> None:
+    [checked] = project(tmp_path).check("large")
+    assert checked.flow is not None
+    steps = {
+        "look": StepState(status="found"), "go": StepState(), "one": StepState(status="done"),
+        "size": StepState(status="skipped"), "reserve": StepState(status="done"),
+        "lines/1/line": StepState(status="done"), "lines/2/line": StepState(status="refused"),
+        "called": StepState(status="done"), "called/note": StepState(status="failed"),
+    }  # fmt: skip
+    state = State(steps=steps, undo={"one": UndoState(status="done"), "reserve": UndoState(status="handed_off")})
+    states = states_of(checked.flow, state)
+    assert states == {
+        "look": "done", "go": "waiting", "one": "undone", "size": "skipped", "reserve": "failed", "line": "failed",
+        "called": "done",
+    }  # fmt: skip
+    picture = inline(plan(tmp_path, "large"), states=states)
+    assert picture.count('class="chiptext state"') == len(states)
+    assert '<g class="approve is-waiting">' in picture
+    assert states_of(checked.flow, replace(state, status="stopped"))["go"] == "skipped"
 
 
 def test_lines_are_broken_where_they_may_be() -> None:

@@ -390,6 +390,17 @@ async def test_a_flow_is_drawn_with_its_compensations(console: Console) -> None:
     assert "wait pause Waits 2 days" in said
 
 
+async def test_a_run_s_page_shows_how_far_it_is(console: Console) -> None:
+    run = await started(console, "waiting")
+    browser = await Browser(console).sign_in("person:vera")
+    page = (await browser.get(f"/runs/{run}")).text
+    drawn = page.partition('data-live="flow"')[2].partition("</svg>")[0]
+    assert re.findall(r'<g class="\w+ is-(\w+)">.*?class="id">(\w+)<', drawn) == [
+        ("done", "note"),
+        ("waiting", "pause"),
+    ]
+
+
 async def test_a_flow_s_page_tells_its_next_slots(console: Console) -> None:
     flow = console.amends.folder / "flows" / "waiting.yaml"
     trigger = "trigger: { schedule: every day at 12:30, zone: Asia/Tokyo }\nsteps:"
