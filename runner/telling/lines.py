@@ -41,11 +41,6 @@ def _known(external_id: str) -> str:
     return _(", {id}", id=shown_id(external_id)) if external_id else ""
 
 
-def no_draft(event: e.DraftRecorded) -> str:
-    """Why a step left no draft, in a sentence; empty where it did, or has no draft form."""
-    return _("No draft could be left: {why}", why=sentence(retold(event.why))) if event.why else ""
-
-
 class Teller:
     """Reads a log row by row. A line may change until its call has an end; items of long lists are told as `scopes`
     says, but for what stands in `whole`.
@@ -293,7 +288,7 @@ class Teller:
         title = action_title(self.bundle.actions, event.action)
         what = _("The event {event}", event=event.action[5:]) if emitted else title
         text = _("{what}: written down.", what=what)
-        self.say(event, "note", f"{text} {no_draft(event)}".rstrip())
+        self.say(event, "note", f"{text} {sentences.no_draft(event)}".rstrip())
 
     def timer_set(self, event: e.TimerSet) -> None:
         if not event.purpose:

@@ -10,7 +10,7 @@ from runner.core import events as e
 from runner.language.flow import Step
 from runner.telling import sent, words
 from runner.telling.consequences import WILL_BE
-from runner.telling.lines import no_draft
+from runner.telling.sentences import no_draft
 from runner.telling.story import Story, became, became_of
 from runner.tongue import _
 

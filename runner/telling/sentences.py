@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from runner.contract import Action, Json
 from runner.core import events as e
+from runner.recorded import retold
 from runner.telling.words import Sign, plain, sentence
 from runner.tongue import _, marked
 
@@ -87,3 +88,8 @@ def turn_of(action: Action | None, output: Mapping[str, Json]) -> str:
         return sentence(_("Asks for {tools}", tools=", ".join(plain(call.get("tool", "")) for call in calls)))
     said = plain(output.get("text", ""))
     return sentence(_("Says: {text}", text=said if len(said) <= LONGEST_SAID else f"{said[:LONGEST_SAID]}…"))
+
+
+def no_draft(event: e.DraftRecorded) -> str:
+    """Why a step left no draft, in a sentence; empty where it did, or has no draft form."""
+    return _("No draft could be left: {why}", why=sentence(retold(event.why))) if event.why else ""
