@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from runner.clock import iso
 from runner.drawing.svg import STYLE
+from runner.people.letters import nothing_was_sent
 from runner.telling import words
 from runner.tongue import _, point, several, spoken
 from runner.web.console import Console, console_of
@@ -28,6 +29,7 @@ _JINJA = Environment(
     loader=FileSystemLoader(PAGES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
 )
 _JINJA.globals.update(_=_, several=several, version=VERSION, names=words.STATUS_NAMES, summary=words.summary)
+_JINJA.globals.update(nothing_was_sent=nothing_was_sent)
 
 
 def page(request: Request, caller: Caller, name: str, /, *, code: int = 200, **values: object) -> Response:

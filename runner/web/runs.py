@@ -15,7 +15,6 @@ from runner.drawing.plan import plan_of
 from runner.drawing.states import states_of
 from runner.drawing.svg import inline
 from runner.errors import NotFound, NotPossible
-from runner.people.letters import nothing_was_sent
 from runner.people.operations import Order
 from runner.people.rerun import wish_anew
 from runner.people.told import asks_to_see
@@ -77,7 +76,6 @@ def run(
         orders=orders(story) if caller.operates else (), notice=notice(said), why=reason(story),
         short=too_few(console, story), files=links(story.state.inputs), reveals=reveal and caller.operates,
         starter=approval.started_by(story, partial(who, console)), planned=planned.would_be_sent(story),
-        nothing_sent=nothing_was_sent(story.state) if story.view.mode == "draft" else "",
     )  # fmt: skip
 
 
