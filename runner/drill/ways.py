@@ -145,7 +145,16 @@ class _Failing:
             yield self._trial("lost_for_ever", {"do": SILENCE, "lookup": SILENCE, **asked})
             yield self._trial("killed_happened", dies=True)
             yield self._trial("killed_did_not", {"do": LOST_BEFORE}, dies=True)
+        if self._parts > 1:
+            yield self._trial("part_refused", {"do": (Answer(), NO)})
+            yield self._trial("part_lost", {"do": (Answer(), SILENCE), "lookup": SILENCE})
         yield from self._undone()
+
+    @property
+    def _parts(self) -> int:
+        """How many calls its action fans out to."""
+        calls = (event for event in self.course.events if isinstance(event, e.CallIntended))
+        return max((call.parts for call in calls if (call.step, call.purpose) == (self.path, "do")), default=1)
 
     @property
     def _is_found(self) -> bool:
@@ -284,7 +293,8 @@ class Death(Calm):
 
 WAYS: Sequence[str] = (
     "found", "several", "refused", "not_sent", "lost_happened", "lost_did_not", "lost_for_ever", "no_answer",
-    "not_found", "killed", "killed_happened", "killed_did_not", "no", "late", "never", "answer_nobody_answers",
+    "not_found", "killed", "killed_happened", "killed_did_not", "part_refused", "part_lost",
+    "no", "late", "never", "answer_nobody_answers",
     "answer_compensate", "answer_close", "undo_no", "undo_late", "undo_refused", "undo_not_sent", "undo_lost_happened",
     "undo_lost_did_not", "undo_lost_for_ever", "undo_killed_happened", "undo_killed_did_not", "stop_here",
     "stop_compensate",

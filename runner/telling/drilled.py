@@ -27,6 +27,8 @@ WAYS: Mapping[str, str] = {
     "killed": marked("engine dies"),
     "killed_happened": marked("engine dies, it had happened"),
     "killed_did_not": marked("engine dies, it had not happened"),
+    "part_refused": marked("all but the first refused"),
+    "part_lost": marked("all but the first without an answer"),
     "no": marked("approval refused"),
     "late": marked("approval late"),
     "never": marked("event never comes"),

@@ -34,6 +34,9 @@ HEAD = (
     "flow: {name}\ntitle: A flow of the drill's tests\nowner: person:me\nmode: live\nrun_key: ${{{{ trigger.id }}}}\n"
 )
 UNDO = 'compensate: { cancel: svc.unmake, with: { note: "${{ output.id }}" } }'
+CONNECTIONS = """svc: { connector: svc, origin: "https://svc.example.test" }
+mail: { connector: email, host: mail.example.test, from: "a@x.example" }
+"""
 
 
 def driller(folder: Path, text: str, name: str = "tried", people: str = "", **others: str) -> Driller:
@@ -41,7 +44,7 @@ def driller(folder: Path, text: str, name: str = "tried", people: str = "", **ot
     (folder / "flows").mkdir(parents=True)
     (folder / "connectors").mkdir()
     (folder / "connectors" / "svc.yaml").write_text(CONNECTOR)
-    (folder / "connections.yaml").write_text('svc: { connector: svc, origin: "https://svc.example.test" }\n')
+    (folder / "connections.yaml").write_text(CONNECTIONS)
     (folder / "amends.yaml").write_text("zone: UTC\n")
     if people:
         (folder / "people.yaml").write_text(people)

@@ -213,6 +213,52 @@ def test_an_approval_is_refused_and_late(tmp_path: Path) -> None:
     assert [(row.step, row.way) for row in ended.untold] == [("go", "no"), ("go", "late")]
 
 
+MAILED = """
+steps:
+  - id: letter
+    do: mail.send
+    with: { to: [a@x.example, b@x.example], subject: Hello, text: Hello }
+    unattended: It is a greeting.
+    compensate:
+      correct: mail.send
+      with: { to: [a@x.example, b@x.example], subject: Sorry, text: Sorry }
+      unattended: It only says so.
+"""
+
+
+def test_some_of_several_recipients_fail(tmp_path: Path) -> None:
+    found = driller(tmp_path, MAILED).drill()
+    assert said(found, "letter", "part_refused") == ("letter corrected", "letter (corrected)", "-", "compensated")
+    assert said(found, "letter", "part_lost") == ("-", "letter, letter?", "asked: the starter", "needs a person")
+
+
+STOPS = f"""
+on_failure: {{ do: compensate, if_one_fails: stop }}
+steps:
+  - {{ id: one, do: svc.make, {UNDO} }}
+  - {{ id: two, do: svc.make, {UNDO} }}
+  - {{ id: three, do: svc.more, {UNDO} }}
+"""
+
+
+def test_a_compensation_that_gives_up_halts_the_rest_where_the_flow_says_so(tmp_path: Path) -> None:
+    halts = driller(tmp_path, STOPS).drill()
+    assert said(halts, "two", "undo_refused") == (
+        "two NOT made good",
+        "one, two",
+        "asked: the starter",
+        "needs a person",
+    )
+    goes_on = driller(tmp_path / "on", STOPS.replace("if_one_fails: stop", "if_one_fails: go_on")).drill()
+    assert said(goes_on, "two", "undo_refused")[:2] == ("two NOT made good, one cancelled", "two")
+
+
+def test_a_person_chooses_where_the_flow_is_reviewed(tmp_path: Path) -> None:
+    found = driller(tmp_path, STOPS.replace("compensate, if_one_fails: stop", "review")).drill()
+    assert said(found, "three", "refused") == ("-", "one, two", "asked: the starter", "needs a person")
+    assert row_of(found, "two", "undo_refused").after == "stop"
+
+
 def test_inputs_that_are_not_taken_are_named(tmp_path: Path) -> None:
     text = f"inputs: {{ name: text }}\nsteps:\n  - {{ id: made, do: svc.make, {UNDO} }}\n"
     with pytest.raises(NotPossible, match="give some: --inputs FILE"):
