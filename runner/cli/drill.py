@@ -26,6 +26,8 @@ from runner.telling.drilled import Line
 from runner.web.drill_page import printed
 
 COMMANDS = place.verb()
+LONGEST = 20
+"""Signs of a step that stand in one line."""
 WIDE = 100
 """Columns from which on the table stands side by side."""
 
@@ -94,9 +96,11 @@ def _told(found: Drill) -> Iterator[RenderableType]:
 
 def _side_by_side(lines: list[Line], out: Console) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", expand=True)
-    for head, ratio in (("", 0), ("step", 3), ("what fails", 7), ("made good, in this order", 8), ("still outside", 7),
-                        ("who knows", 5), ("ends", 4)):  # fmt: skip
-        table.add_column(head, ratio=ratio or None, overflow="fold")
+    table.add_column("")
+    table.add_column("step", width=min(max(len(line.step) for line in lines), LONGEST), overflow="fold")
+    for head, ratio in (("what fails", 7), ("made good, in this order", 8), ("still outside", 7), ("who knows", 5),
+                        ("ends", 4)):  # fmt: skip
+        table.add_column(head, ratio=ratio, overflow="fold")
     before = ""
     for line in lines:
         shown = "" if line.step == before else line.step

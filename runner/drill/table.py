@@ -24,6 +24,8 @@ from runner.language.bundle import Bundle
 BEGINS = 1_788_220_800_000
 """When a drill begins, ms since the epoch: 2026-09-01 00:00 UTC."""
 STARTER = "person:starter"
+PATIENCE = 5_000
+"""How often time moves on before a run counts as never through."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,6 +126,7 @@ class Driller:
         simulation = Simulation(
             self.bundle, world, self._started(situation.inputs), people=Persons(situation.plan), observe=world.watch,
             weather=Death(world, dies_at) if dies_at is not None else Calm(), desk=self._desk,
+            patience=PATIENCE,
         )  # fmt: skip
         return world, simulation.run()
 

@@ -49,7 +49,7 @@ WAYS: Mapping[str, str] = {
 }
 """Each way of failing."""
 NOBODY = marked("NOBODY")
-LEGEND = marked("A step with ? may be there or not: nobody can tell by itself.")
+LEGEND = marked("A step with ? may be there or not, which only a person can find out. Undo: what makes the step good.")
 
 _GOOD: Mapping[str, str] = {
     "cancel": marked("{step} cancelled"),
@@ -235,7 +235,9 @@ HINT = marked(
 
 
 def as_json(drill: Drill, when: str = "") -> dict[str, Json]:
-    """The whole table as data; `says` is each row in words."""
+    """The whole table as data; `says` is each row in words. Inputs that somebody gave are named and not repeated: they
+    may be about persons.
+    """
     rows = [
         {**asdict(row), "untold": row.is_untold, "says": asdict(line)}
         for row, line in zip(drill.rows, lines_of(drill), strict=True)
@@ -243,7 +245,8 @@ def as_json(drill: Drill, when: str = "") -> dict[str, Json]:
     return {
         "flow": drill.flow, "title": drill.title, "digest": drill.digest, "when": when, "rows": rows,
         "situations": [
-            {"inputs": dict(one.inputs), "name": one.name, "differs": [choice_text(each) for each in one.choices]}
+            {"inputs": {} if one.name else dict(one.inputs), "name": one.name,
+             "differs": [choice_text(each) for each in one.choices]}
             for one in drill.situations
         ],
         "unreached": [{"step": one.step, "why": unreached_line(one)} for one in drill.unreached],

@@ -132,6 +132,7 @@ steps:
     ]
     given = driller(tmp_path / "given", text).drill([("long.json", {"name": "x" * 77})])
     assert not given.unreached
+    assert drilled.as_json(given)["situations"] == [{"inputs": {}, "name": "long.json", "differs": []}]
 
 
 LISTED = f"""
