@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from difflib import SequenceMatcher, unified_diff
 from typing import Any, Literal
 
 from runner.language.bundle import Bundle
-from runner.language.flow import MODEL, NUMBERED, Compensation, Flow, Step
+from runner.language.flow import MODEL, NUMBERED, Branch, Compensation, Flow, Step
 
 Kind = Literal["added", "removed", "moved", "changed"]
 SHORT = 8
@@ -16,7 +16,9 @@ SHORT = 8
 SHOWN = ("flow", "template", "connector", "schema")
 """The texts of a bundle that a person wrote."""
 
-_WORDS: Mapping[str, str] = {"with_": "with", "hand_off_to": "hand_off", "approval": "approve", "then_with": "with"}
+_WORDS: Mapping[str, str] = {
+    "with_": "with", "hand_off_to": "hand_off", "approval": "approve", "then_with": "with", "branches": "tools",
+}  # fmt: skip
 _OF_STEP = tuple(
     f.name for f in fields(Step) if f.name not in ("id", "line", "verb", "action", "branches", "compensate")
 )
@@ -147,6 +149,7 @@ def differing(old: Any, new: Any, names: tuple[str, ...]) -> str:
     for name in names:
         was, now = getattr(old, name), getattr(new, name)
         word = _WORDS.get(name, name)
+        was, now = (_without_lines(was), _without_lines(now)) if name == "branches" else (was, now)
         if was == now:
             continue
         if isinstance(was, Mapping) and isinstance(now, Mapping):
@@ -154,6 +157,11 @@ def differing(old: Any, new: Any, names: tuple[str, ...]) -> str:
         else:
             found.append(word)
     return " and ".join(filter(None, (", ".join(found[:-1]), *found[-1:])))
+
+
+def _without_lines(branches: tuple[Branch, ...]) -> list[list[Step]]:
+    """What stands in them, wherever in the file that is."""
+    return [[replace(step, line=0) for step in branch.steps] for branch in branches]
 
 
 def _of_flow(old: Flow, new: Flow) -> Iterator[Change]:

@@ -316,6 +316,29 @@ def test_a_list_that_has_begun(name: str) -> None:
     assert [reason[: len(begin)] for reason, begin in zip(reasons, begins, strict=True)] == list(begins)
 
 
+NOTE = "      - { id: note, do: svc.note, compensate: { cancel: svc.undo, with: { id: \"${{ output.id }}\" } } }\n"
+LOOK = "      - { id: look, read: svc.look }\n"
+AGENT = "  - id: handle\n    agent: svc.agent\n    with: { goal: Help. }\n    limits: { calls: 3, within: 1 hour }\n    tools:\n"
+AGENTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "only moved in its file": ("open", "  - { id: before, wait: 1 s }\n" + AGENT + NOTE + LOOK, ("Step before stands before step handle, which has begun",)),
+    "a tool more": ("open", AGENT + NOTE + LOOK + LOOK.replace("look,", "see,"), ("Step handle has begun with its tools, which changed",)),
+    "tools turned round": ("done", AGENT + LOOK + NOTE, ()),
+    "another limit": ("open", AGENT.replace("calls: 3", "calls: 9") + NOTE + LOOK, ("Step handle has begun with its limits",)),
+    "another goal": ("open", AGENT.replace("Help.", "Stop.") + NOTE + LOOK, ("Step handle has begun with its with.goal",)),
+    "what it did is gone": ("done", AGENT + LOOK, ("Step handle/2/note has an effect that stands, and it is gone",)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_agent_that_has_begun(name: str) -> None:
+    status, new, begins = AGENTS[name]
+    old = bundle(AGENT + NOTE + LOOK)
+    state = made(old, ["handle/2/note"], handle=status, handle__1__model="done", handle__2__note="done")
+    state = replace_state(state, effects={1: replace(state.effects[1], action="svc.note")})
+    reasons = reasons_against(old, bundle(new, digest="new"), state)
+    assert [reason[: len(begin)] for reason, begin in zip(reasons, begins, strict=True)] == list(begins), reasons
+
+
 CALLED: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "a step to come": ("open", A + B, ()),
     "a step to come of one that is done": ("done", A + B, ("Step sub/b stands inside sub, which is done",)),
