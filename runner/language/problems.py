@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 from runner.errors import Problem
+from runner.language.nearest import nearest
 
 _HINT = " " * 5
 _NUMBER = 7
+_MEANT = re.compile(r'did you mean "([^"]+)"\?$')
 
 
 def render(problem: Problem, source_text: str) -> str:
@@ -18,6 +21,7 @@ def render(problem: Problem, source_text: str) -> str:
              22 |     with: { email: "${{ inputs.emial }}" }
                                                  ^^^^^
              did you mean "email"?
+             write the line so:  with: { email: "${{ inputs.email }}" }
 
     `source_text` is the text of the problem's file. A problem of the file as a whole (line 0) shows no lines.
     """
@@ -33,7 +37,25 @@ def render(problem: Problem, source_text: str) -> str:
         shown.append(" " * (_NUMBER + 3 + columns(before)) + "^" * max(1, columns(under)))
     if problem.hint:
         shown.append(_HINT + problem.hint)
+    corrected = _corrected(problem, lines)
+    if corrected:
+        shown.append(f"{_HINT}write the line so:  {corrected.strip()}")
     return "\n".join(shown)
+
+
+def _corrected(problem: Problem, lines: list[str]) -> str:
+    """The line with the nearest name in it; empty where what is underlined is more than the name."""
+    meant = _MEANT.match(problem.hint)
+    if meant is None or not 0 < problem.line <= len(lines):
+        return ""
+    line, start = lines[problem.line - 1], problem.column - 1
+    end = start + problem.length
+    names = [line[start:end]] if "." in meant[1] else line[start:end].split(".")  # connection.action
+    near = [number for number, name in enumerate(names) if nearest(name, [meant[1]])]
+    if len(near) != 1:
+        return ""
+    names[near[0]] = meant[1]
+    return line[:start] + ".".join(names) + line[end:]
 
 
 def render_all(problems: tuple[Problem, ...], source_text: str) -> str:

@@ -116,6 +116,7 @@ parcel_scanned.test.yaml:9:7 error FL003  "ends" is not a key of expect
       9 |       ends: failed
                 ^^^^
      did you mean "end"?
+     write the line so:  end: failed
 1 file could not be played (0.1 s).
 """
     )
