@@ -192,7 +192,7 @@ def ending(story: Story, only: str = "") -> Iterator[RenderableType]:
         for choice, command in orders.items():
             yield from offered(named(story, choice), consequence(story, choice), command)
     if story.view.mode == "draft":
-        yield from _planned(story)
+        yield from () if only else _planned(story)
         yield Text()
         yield Text(nothing_was_sent(story.state), style="bold")
 
@@ -203,12 +203,15 @@ def _planned(story: Story) -> Iterator[RenderableType]:
     if found:
         yield Text()
         yield Text("What going live would send", style="bold")
-    for each in found:
+    most = len(found) if story.whole is not None else MOST_EFFECTS
+    for each in found[:most]:
         by = f" ({each.action})" if each.action else ""
         yield Text(f"  {each.place}: {each.what}{by}")
         rows = [(f"    {name}:", text) for name, text in each.fields]
         yield page.grid_of(rows)
         yield from (Text(f"    {text}", style="dim") for text in (each.undo, *each.drafts) if text)
+    if len(found) > most:
+        yield Text(f"  and {len(found) - most} more (--all)")
 
 
 def _questions(story: Story, only: str) -> Iterator[RenderableType]:

@@ -275,7 +275,7 @@ class FlowModel(Model, title="Flow", spoken="the flow"):
     flow: Name = required("The flow's id, the same as the file's name; letters, digits and _.", "signup_to_paid")
     title: Sentence = required("One sentence.", "New signup becomes a paying customer")
     owner: Who = required("Who is handed the run when it cannot go on.", "team:sales_ops", "person:me")
-    mode: Literal["draft", "live"] = optional("In draft nothing leaves; live is for real. Default draft.", "draft")
+    mode: Literal["draft", "live"] = optional("In draft nothing is sent; live is for real. Default draft.", "draft")
     run_key: Sentence = optional(
         "Names the business event; the same value again joins the existing run.", "${{ trigger.id }}"
     )
