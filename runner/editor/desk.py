@@ -8,8 +8,10 @@ from functools import cached_property
 from pathlib import Path
 
 from runner.errors import Problem
+from runner.language.called import CheckedFlow
 from runner.language.check.context import Context
 from runner.language.facts import ProjectFacts
+from runner.language.fixes import put_right
 from runner.language.load import load_flow
 from runner.language.project import YAML, Project
 from runner.language.source import Source
@@ -91,6 +93,16 @@ class Desk:
         flow, source, problems = load_flow(text, file, self.facts.read_file)
         context = Context(flow, source, self.facts) if flow is not None and source is not None else None
         return Seen(file=file, text=text, source=source, context=context, shape=problems)
+
+    def put_right(self, path: Path) -> str:
+        """The text of a flow with everything put right that is certain."""
+
+        def check(text: str) -> CheckedFlow:
+            seen = self.read(path, text)
+            flow = seen.context.flow if seen.context is not None else None
+            return CheckedFlow(file=seen.file, text=text, flow=flow, source=seen.source, problems=seen.problems)
+
+        return put_right(self.open.get(path, ""), check)[0]
 
     def around(self) -> Mapping[str, list[Problem]]:
         """What is wrong with the files around the flows, by file."""

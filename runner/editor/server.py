@@ -187,17 +187,45 @@ def _pointed(
     return desk, seen, pointed_at(seen, asked.position.line + 1, column)
 
 
+_KINDS = [types.CodeActionKind.QuickFix, types.CodeActionKind.SourceFixAll]
+
+
 @SERVER.feature(
-    types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix])
+    types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=_KINDS, resolve_provider=True)
 )
 def mended(server: LanguageServer, asked: types.CodeActionParams) -> list[types.CodeAction]:
-    """What puts a problem right: the nearest name, or the quotes, as its hint says."""
-    found = []
+    """What puts a problem right: the nearest name, or the quotes, as its hint says; and all that is certain."""
+    address = asked.text_document.uri
+    title = "Put right all that is certain in this flow"
+    found = [types.CodeAction(title, kind=types.CodeActionKind.SourceFixAll, data=address)]
     for problem in asked.context.diagnostics:
         meant = _MEANT.search(problem.message)
         if problem.source == "amends" and meant is not None:
             new = meant[1] or meant[2]
-            edit = types.WorkspaceEdit(changes={asked.text_document.uri: [types.TextEdit(problem.range, new)]})
-            title, kind = f"Write {new}", types.CodeActionKind.QuickFix
-            found.append(types.CodeAction(title, kind=kind, diagnostics=[problem], edit=edit, is_preferred=True))
-    return found
+            edit = types.WorkspaceEdit(changes={address: [types.TextEdit(problem.range, new)]})
+            found.append(
+                types.CodeAction(
+                    f"Write {new}",
+                    kind=types.CodeActionKind.QuickFix,
+                    diagnostics=[problem],
+                    edit=edit,
+                    is_preferred=True,
+                )
+            )
+    return found if _desk(_path(address)).is_flow(_path(address)) else found[1:]
+
+
+@SERVER.feature(types.CODE_ACTION_RESOLVE)
+def resolved(server: LanguageServer, action: types.CodeAction) -> types.CodeAction:
+    """Everything in a flow that is certain: worked out when somebody wants it."""
+    path = _path(str(action.data))
+    desk, document = _desk(path), server.workspace.get_text_document(str(action.data))
+    desk.take(path, document.source)
+    lines, new = document.source.split("\n"), desk.put_right(path).split("\n")
+    edits = [
+        types.TextEdit(_range(server, document.uri, number, 1, len(line)), right)
+        for number, (line, right) in enumerate(zip(lines, new, strict=True), 1)
+        if line != right
+    ]
+    action.edit = types.WorkspaceEdit(changes={document.uri: edits})
+    return action

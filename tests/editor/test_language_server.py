@@ -22,7 +22,7 @@ HEAD = """\
 flow: small
 title: Small
 owner: team:finance
-mode: live
+mode: draft
 run_key: ${{ inputs.id }}
 trigger: { form: orders }
 inputs:
@@ -204,9 +204,29 @@ def test_a_problem_with_one_way_out_is_put_right(desk: Desk) -> None:
     address, *_ = desk.show(HEAD.replace("inputs.plan }}", "inputs.plann }}"))
     [problem] = desk.editor.underlined(address)
     asked = {"textDocument": {"uri": address}, "range": problem["range"], "context": {"diagnostics": [problem]}}
-    [action] = desk.editor.ask("textDocument/codeAction", asked)
+    _, action = desk.editor.ask("textDocument/codeAction", asked)
     assert action["title"] == "Write plan"
     assert action["edit"]["changes"][address] == [{"range": problem["range"], "newText": "plan"}]
+
+
+def test_all_that_is_certain_is_put_right_at_once(desk: Desk) -> None:
+    wrong = (
+        HEAD.replace("title: Small", "title: Small  # 小")
+        .replace("owner:", "ownr:")
+        .replace("  - id: go\n", "  - id：go\n")
+    )
+    address, *_ = desk.show(wrong)
+    whole = {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}}
+    asked = {"textDocument": {"uri": address}, "range": whole, "context": {"diagnostics": []}}
+    [action] = desk.editor.ask("textDocument/codeAction", asked)
+    assert action["kind"] == "source.fixAll"
+    edits = desk.editor.ask("codeAction/resolve", action)["edit"]["changes"][address]
+    lines = wrong.splitlines()
+    for edit in edits:
+        start, end = edit["range"]["start"], edit["range"]["end"]
+        line = lines[start["line"]]
+        lines[start["line"]] = line[: start["character"]] + edit["newText"] + line[end["character"] :]
+    assert "\n".join(lines) + "\n" == HEAD.replace("title: Small", "title: Small  # 小")
 
 
 def test_a_file_around_the_flows_is_checked_and_counts_at_once(desk: Desk) -> None:
