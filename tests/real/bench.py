@@ -59,6 +59,7 @@ class Bench:
 
     def __init__(self, connector: Connector, secrets: Mapping[str, str]) -> None:
         self.connector = connector
+        self.applied: set[str] = set()
         self._secrets = secrets
 
     async def call(
@@ -80,6 +81,7 @@ class Bench:
         """The same, which must be applied."""
         outcome = await self.call(action, given, key, purpose)
         assert outcome.result == "applied", (action, outcome)
+        self.applied |= {action} if purpose in ("do", "read", "undo") else set()
         return outcome
 
     async def undone(self, action: str, given: Mapping[str, Json], outcome: Outcome) -> Outcome:

@@ -73,6 +73,7 @@ async def test_every_action_does_there_what_it_says(redmine: Redmine, one: Bench
     await one.undone("create_issue", new("Onboard Kato"), made)
     assert redmine.call("GET", f"/issues/{made.external_id}.json")[0] == 404
     assert (await one.done("get_issue", {"id": made.external_id}, purpose="read")).output == {"found": False}
+    assert one.applied == set(one.connector.actions), "as the file says of its proof"
 
 
 async def test_what_it_refuses_is_said_in_its_words(redmine: Redmine, one: Bench, tmp_path: Path) -> None:

@@ -3,7 +3,9 @@ what the drill said before it ran."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+import asyncio
+from asyncio.subprocess import DEVNULL
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -11,10 +13,11 @@ import pytest
 from runner.drill.rows import Row
 from runner.drilling import drill_of
 from runner.people.operations import Order
+from tests.cli.terminal import PROGRAM, environment
 from tests.flows.stage import project_of
 from tests.real.bench import FAULTS, HAPPENS
 from tests.real.shop import STEPS, Shop, Told, shop_of
-from tests.support.fault_proxy import Fault
+from tests.support.fault_proxy import Fault, FaultProxy
 from tests.support.localstripe import LocalStripe, running_localstripe
 from tests.support.redmine import Redmine, running_redmine
 from tests.support.smtp_service import SmtpScript, SmtpService, running_smtp
@@ -217,3 +220,42 @@ async def test_a_no_leaves_what_page_and_drill_say(shop: Shop, drilled: Mapping[
     there = hold(shop, told)
     assert there == dict.fromkeys(STEPS, "absent") | {"contact": "answered", "task": "undone"}
     hold_drilled(drilled["go", "no"], told, there)
+
+
+@pytest.mark.parametrize("happened", [True, False])
+@pytest.mark.parametrize(
+    ("step", "proxy", "match"), [("contact", "crm", "party.create"), ("customer", "pay", "POST /v1/customers")]
+)
+async def test_an_engine_that_dies_in_a_call_leaves_what_page_and_drill_say(
+    shop: Shop, drilled: Mapping[tuple[str, str], Row], step: str, proxy: str, match: str, happened: bool
+) -> None:
+    """The process is killed while the answer is awaited; the next one takes the run up."""
+    shop.signup(f"Killed{step.capitalize()}{happened}")
+    way: FaultProxy = getattr(shop, proxy)
+    way.plan(match, "late" if happened else "slow")
+    words = [word for name, value in shop.inputs.items() for word in ("-i", f"{name}={value}")]
+    process = await asyncio.create_subprocess_exec(
+        *PROGRAM, "run", "signup", *words, cwd=shop.folder, env=environment(), stdout=DEVNULL, stderr=DEVNULL
+    )
+    there_now = shop.stripe.customers if proxy == "pay" else shop.tryton.parties
+    await until(lambda: any(did for _, did in way.seen) and (not happened or bool(there_now(shop.inputs["email"]))))
+    process.kill()
+    await process.wait()
+    told = await shop.run()
+    there = shop.stands(told)
+    hold_drilled(drilled[step, f"killed_{'happened' if happened else 'did_not'}"], told, there)
+    if told.status == "succeeded":
+        assert hold(shop, told) == dict.fromkeys(STEPS, "there")
+    else:
+        assert [each["kind"] for each in told.asked] == ["unknown"]
+        assert there[step] == "absent", "it says that it does not know"
+        told = await shop.order(told.run, Order(action="did_not", by="person:tom", step=step))
+        assert hold(shop, told) == dict.fromkeys(STEPS, "there")
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    for _ in range(3_000):
+        if holds():
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("it did not come in time")

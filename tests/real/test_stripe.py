@@ -91,6 +91,7 @@ async def test_what_it_can_do_is_done_as_stripes_library_sees_it(stripe: LocalSt
     await one.undone("create_customer", given, made)
     assert stripe.customers("kato@customer.test") == []
     assert (await one.done("get_customer", {"id": made.external_id}, purpose="read")).output["found"] is False
+    assert set(one.connector.actions) - one.applied == {name for name in one.connector.actions if "invoice" in name}
 
 
 async def test_what_it_refuses_is_said_in_its_words(stripe: LocalStripe, one: Bench, tmp_path: Path) -> None:

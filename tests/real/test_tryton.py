@@ -85,6 +85,7 @@ async def test_every_action_does_there_what_it_says(tryton: Tryton, one: Bench, 
     assert tryton.parties(given["email"]) == []
     assert (await one.done("get_party", party, purpose="read")).output == {"found": False}
     assert proxy.count("common.db.login") == 1, "one session serves them all"
+    assert one.applied == set(one.connector.actions), "as the file says of its proof"
 
 
 async def test_a_session_that_is_over_costs_one_more_log_in_and_no_effect(
