@@ -43,7 +43,7 @@ def prove(
     command = ["connectors", "test", "ours", "--yes-really", "--json", *words]
     done = subprocess.run(
         [sys.executable, "-c", "from runner.cli import main; main()", *command],
-        cwd=folder, env={"PYTHONPATH": str(ROOT)}, capture_output=True, timeout=100, text=True,
+        cwd=folder, env={"PYTHONPATH": str(ROOT)}, capture_output=True, timeout=150, text=True,
     )  # fmt: skip
     assert not any(value in done.stdout + done.stderr for value in secrets.values())
     told = json.loads(done.stdout)

@@ -12,7 +12,7 @@ from tests.real.bench import FAULTS, HAPPENS, Bench, bench, honest
 from tests.support.fault_proxy import Fault, FaultProxy
 from tests.support.radicale import PASSWORD, USER, ask, running_radicale
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 CALENDAR = "/ops/bookings/"
 
 

@@ -13,7 +13,7 @@ from tests.real.proved import prove
 from tests.support.fault_proxy import Fault, FaultProxy
 from tests.support.redmine import PROJECT, Redmine, running_redmine
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 
 
 @pytest.fixture(scope="module")

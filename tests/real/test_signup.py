@@ -23,7 +23,7 @@ from tests.support.redmine import Redmine, running_redmine
 from tests.support.smtp_service import SmtpScript, SmtpService, running_smtp
 from tests.support.tryton import Tryton, running_tryton
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
 Servers = tuple[Tryton, Redmine, LocalStripe, SmtpService, SmtpService]
 
 

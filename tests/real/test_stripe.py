@@ -21,7 +21,7 @@ from tests.support.fault_proxy import Fault, FaultProxy
 from tests.support.localstripe import KEY, LocalStripe, running_localstripe
 from tests.web.test_serving import opened
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 SECRETS = {"STRIPE_KEY": KEY}
 DECLINED = "4000000000000341"
 

@@ -14,7 +14,7 @@ from tests.real.proved import prove
 from tests.support.fault_proxy import Fault, FaultProxy
 from tests.support.tryton import DATABASE, PASSWORD, USER, Tryton, running_tryton
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 SECRETS = {"TRYTON_PASSWORD": PASSWORD}
 
 

@@ -155,8 +155,8 @@ def ask(port: int, method: str, path: str, body: Any = None) -> Any:
 
 
 def until_it_listens(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
-    """Waits, 40 s at most. Raises RuntimeError with the end of its log."""
-    for _ in range(400):
+    """Waits, 90 s at most. Raises RuntimeError with the end of its log."""
+    for _ in range(900):
         if server.poll() is not None:
             break
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
