@@ -275,7 +275,7 @@ class Scopes:
 
     def failed(self, step: str, why: str) -> None:
         """A step has failed, and with it every scope around it up to the item that may fail alone."""
-        for path in self.around(step):
+        for path in (step, *self.around(step)):
             told = self._told.get(path)
             if told is None or isinstance(told, Listed):
                 continue

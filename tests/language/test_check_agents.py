@@ -93,6 +93,8 @@ RULES = [
      "FL208", '"crm" has no action "get_contct"', 'did you mean "get_contact"?'),
     (flow("      - { id: x, read: ai.scan }\n"),
      "FL208", 'ai.scan needs the file "page", and a model cannot give one', "say which: with: { page: … }"),
+    (flow("      - { id: x, read: http.get }\n"),
+     "FL208", 'http.get goes where "url" says, and that is not for a model to choose', "say which: with: { url: … }"),
     (flow("      - { id: x, read: crm.get_contact, with: { mail: x } }\n"),
      "FL208", 'crm.get_contact has no field "mail"', 'did you mean "email"?'),
     (flow(goal="context: x"), "FL208", 'ai.agent needs the field "goal"', "it is a text"),

@@ -54,13 +54,18 @@ def find_wrong_agents(context: Context) -> Iterator[Problem]:
 
 
 @rule("FL208")
-def find_files_from_models(context: Context) -> Iterator[Problem]:
-    """A tool that needs a file: a model cannot give one."""
+def find_what_no_model_gives(context: Context) -> Iterator[Problem]:
+    """A tool that needs a file, or that goes where the model says: the flow must fix that."""
     for placed in context.placed:
         action = context.action(placed.step.action) if placed.step.tool_of else None
         for name in missing(action.input, list(placed.step.with_)) if action is not None else ():
-            if action is not None and (shape := shape_of(action.input[name])) is not None and holds_file(shape):
-                what = f'{placed.step.action} needs the file "{name}", and a model cannot give one'
+            shape = shape_of(action.input[name]) if action is not None else None
+            if shape is None or action is None:
+                continue
+            what = f'{placed.step.action} needs the file "{name}", and a model cannot give one'
+            if not holds_file(shape):
+                what = f'{placed.step.action} goes where "{name}" says, and that is not for a model to choose'
+            if holds_file(shape) or (action.open_input and (shape.kind == "url" or name == "collection")):
                 hint = f"say which: with: {{ {name}: … }}"
                 yield context.source.problem("FL208", (*placed.path, placed.step.verb), what, hint)
 
