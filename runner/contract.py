@@ -27,6 +27,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from runner.quick import quick
+
 Effect = Literal["read", "keyed", "lookup", "once"]
 """read: changes nothing. keyed: the service dedupes our key. lookup: it can be asked by our key. once: neither."""
 
@@ -57,6 +59,7 @@ Json = Any
 """A value made of None, bool, int, float, str, list and dict with text keys."""
 
 
+@quick
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Retry:
     """How often and how fast a call is tried. `tries` counts all of them; pauses are ms."""
@@ -125,6 +128,7 @@ class Action:
     """Fields of input and output, at any depth, that are personal data wherever they stand."""
 
 
+@quick
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
     """A prepared request: JSON-able, without credentials. `hash` binds a key to exactly one request."""
@@ -138,6 +142,7 @@ class Request:
         return cls(body=body, hash=digest(body))
 
 
+@quick
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
     """What became of one send.

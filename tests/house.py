@@ -20,6 +20,7 @@ FLOORS = {
     "runner": 0,
     "runner.errors": 0,
     "runner.contract": 0,
+    "runner.quick": 0,
     "runner.cells": 0,
     "runner.chat": 0,
     "runner.clock": 0,

@@ -16,12 +16,14 @@ from runner.core.keys import make_key, name_key
 from runner.core.paths import generation_at, is_closed_at, is_in
 from runner.core.retry import READS, Move, may_repeat, next_move
 from runner.core.state import Call, HandOff, State, replace
+from runner.quick import quick
 
 UNKNOWN_CHOICES: tuple[str, ...] = ("happened", "did_not", "compensate", "take_over")
 UNKNOWN_CHOICES_UNDO = ("happened", "did_not", "done", "stands", "take_over")
 SEVERAL_CHOICES = ("happened", "did_not", "compensate", "take_over")
 
 
+@quick
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallPlan:
     """One step's call: what is sent, under which rules.
@@ -71,6 +73,7 @@ def parted(whole: Mapping[str, Json], field: str) -> list[Mapping[str, Json]]:
     return [{**whole, field: item} for item in value]
 
 
+@quick
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
     """Where a step's calls stand: what to do now, and what has ended without an effect (part -> move)."""

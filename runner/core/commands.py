@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from runner.contract import Json, Purpose
 from runner.core.events import ApprovalRequested, Event
+from runner.quick import quick
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -16,6 +17,7 @@ class Record:
     event: Event
 
 
+@quick
 @dataclass(frozen=True, kw_only=True)
 class Send:
     """Make this attempt of this call: prepare the request (or take the frozen one), commit the intent, send.

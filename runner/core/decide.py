@@ -28,6 +28,7 @@ from runner.core.undoing import FAILED_CHOICES
 from runner.errors import EvaluationError
 from runner.language.bundle import Bundle
 from runner.language.expressions import evaluate
+from runner.quick import quick
 
 OUTPUT_CHOICES = ("go_on", "compensate", "take_over")
 FAILURE_CHOICES = ("retry", "skip", "compensate", "take_over")
@@ -66,6 +67,7 @@ def _hand_over(state: State, now: int) -> tuple[Command, ...]:
     return (Record(event=handed),)
 
 
+@quick
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settled:
     """Where deciding came to: the state then, the facts in order, the calls to send, and what is to be read back first.

@@ -16,8 +16,10 @@ from runner.language.bundle import Bundle
 from runner.language.expressions import NoValue, condition, evaluate
 from runner.language.flow import NUMBERED, Branch, Step
 from runner.language.templates import render_mail
+from runner.quick import quick
 
 
+@quick
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
     """A step, where it stands, and when it is decided about."""

@@ -19,6 +19,7 @@ from runner.contract import Action, Retry
 from runner.core.keys import spread
 from runner.core.state import Call
 from runner.language.flow import RetryWords
+from runner.quick import quick
 
 READS = Retry(tries=5, pause=1_000, longest=60_000)
 WRITES = Retry(tries=4, pause=10_000, longest=300_000)
@@ -28,6 +29,7 @@ AGAIN_AFTER_REFUSAL = frozenset({"rate_limited", "unavailable"})
 FIND_DELAY = 2_000
 
 
+@quick
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Move:
     """What is to be done about a call.

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar
 from runner.clock import iso
 from runner.contract import Json
 from runner.core.items import Items
+from runner.quick import quick
 
 T = TypeVar("T")
 CallName = tuple[str, str, int]
@@ -25,6 +26,7 @@ Disposition = Literal["pending", "undone", "answered", "accepted", "by_hand", "s
 """What became of an applied effect; `pending` while the run goes on."""
 
 
+@quick
 @dataclass(frozen=True, kw_only=True)
 class Call:
     """One call: all attempts of one generation, and what is known of its effect.
@@ -95,6 +97,7 @@ class Call:
         return "retry" in (self.due_for, self.fired)
 
 
+@quick
 @dataclass(frozen=True, kw_only=True)
 class StepState:
     """One step that has begun. `outcome` is the word `outcome.<id>` shows, `find` what was looked for at first.
@@ -155,6 +158,7 @@ class HandOff:
         return self.purpose in ("do", "undo") and self.kind in ("unknown", "several", "compensation_unknown")
 
 
+@quick
 @dataclass(frozen=True, kw_only=True)
 class Effect:
     """An applied forward call and what has become of its effect."""
@@ -182,6 +186,7 @@ class Failure:
         return {"kind": self.kind, "step": self.step, "summary": self.summary, "by": self.by, "at": iso(self.at)}
 
 
+@quick
 @dataclass(frozen=True, kw_only=True)
 class Scope:
     """One scope: the run, an item of a list, a called flow, or what an agent did: a turn of its model, a tool's call.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from runner.core.paths import is_in
 from runner.core.state import Call, Held, State
+from runner.quick import quick
 
 EVENT, APPROVAL = "the event ", "an approval "
 """How `waiting_for` begins where a step waits for an event, or for people."""
@@ -13,6 +14,7 @@ WAIT_FOR_PERSON = " for a person"
 """How it ends where it is about items of a list."""
 
 
+@quick
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
     """A run as lists show it. `wake_at`: the next timer, ms since the epoch. `needs`: who must act."""

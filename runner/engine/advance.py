@@ -17,6 +17,7 @@ from runner.engine.driven import OPEN_DESK, Desk
 from runner.engine.limits import Asker, Limits, Want
 from runner.errors import EvaluationError, RequestError, SettingsError
 from runner.language.bundle import Bundle
+from runner.quick import quick
 from runner.store.facts import Append, Awaited, EffectChange, HandOffChange, NewRun, RecordIsHeld, RunColumns
 from runner.store.messages import Message
 
@@ -27,6 +28,7 @@ Admit = Callable[[State, tuple[Send, ...]], tuple[Send, ...]]
 URGENT = frozenset({"undo", "undo_lookup", "lookup"})
 
 
+@quick
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Turn:
     """What one turn records, and the calls whose intents are among it (to be performed after COMMIT).

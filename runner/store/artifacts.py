@@ -83,7 +83,7 @@ def fit(event: Event) -> Event:
     The state is folded from what is stored, so whoever folds an outcome before it is read back folds `fit(outcome)`.
     Short values (ids, amounts, dates) survive; long texts and lists are cut, and a note says so.
     """
-    if not isinstance(event, CallApplied | CallSettled) or event.purpose not in WRITING:
+    if not isinstance(event, CallApplied | CallSettled) or event.purpose not in WRITING or _is_small(event.output):
         return event
     try:
         size = len(canonical(payload(event)))
@@ -95,6 +95,14 @@ def fit(event: Event) -> Event:
     if isinstance(event, CallApplied):
         return replace(event, output=_cut_to_fit(event.output), note=note)
     return replace(event, output=_cut_to_fit(event.output), summary=note)
+
+
+def _is_small(output: Mapping[str, Json]) -> bool:
+    """Whether it fits without being written out: a few short values, as most answers are."""
+    return len(output) <= 40 and all(
+        value is None or isinstance(value, bool | float) or (isinstance(value, str) and len(value) <= 150)
+        for value in output.values()
+    )
 
 
 def _cut_to_fit(output: Mapping[str, Json]) -> dict[str, Json]:

@@ -28,6 +28,7 @@ from runner.core.events import (
     RunMoved,
 )
 from runner.errors import NotFound
+from runner.quick import quick
 from runner.store.facts import Awaited, EffectChange, HandOffChange, LogEnd, RunColumns
 from runner.store.log import SITE, Entry, chained
 from runner.store.messages import ASKS, Message
@@ -60,6 +61,7 @@ class Head:
         self.seq = self.was
 
 
+@quick
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Site:
     """The meta row: what is true of the database as a whole."""

@@ -15,6 +15,7 @@ from typing import Literal, Protocol
 from runner.contract import Json, Outcome
 from runner.core.events import Event, SiteEvent
 from runner.errors import NotPossible, StoreError
+from runner.quick import quick
 from runner.store.messages import Message
 
 Disposition = Literal["pending", "undone", "answered", "accepted", "by_hand", "stands"]
@@ -47,6 +48,7 @@ class RecordIsHeld(NotPossible):
         self.circle = circle
 
 
+@quick
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunColumns:
     """What the runs table says of a run beside its log: derived from the state, written with the events."""
@@ -62,6 +64,7 @@ class RunColumns:
     summary: str = ""
 
 
+@quick
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EffectChange:
     """An applied forward call and what has become of its effect. Upsert on (run, start_no)."""
@@ -101,6 +104,7 @@ class Awaited:
     since: int = 0
 
 
+@quick
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Append:
     """Decisions of the run's one decider (and outcomes it brings itself), in order.
@@ -136,6 +140,7 @@ class Append:
     """What people are told of it once it is committed."""
 
 
+@quick
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LogEnd:
     """Where a run's log ends: last seq and the chain's hash there (hex; the run id's own hash before the first)."""

@@ -9,6 +9,7 @@ from typing import Any
 from runner.contract import Json
 from runner.core.events import calls, people, runs, site
 from runner.core.events.kinds import Event
+from runner.quick import quick
 
 _ROOMS = (runs, calls, people, site)
 VOCABULARY: dict[str, type[Event]] = {
@@ -18,6 +19,8 @@ VOCABULARY: dict[str, type[Event]] = {
     if isinstance(kind, type) and issubclass(kind, Event) and kind.__module__ == room.__name__
 }
 """Every event by the name it has in the log."""
+for _kind in VOCABULARY.values():
+    quick(_kind)
 
 _OUTSIDE_PAYLOAD = frozenset({"at", "step", "external_id"})
 _DEFAULTS: dict[type[Event], tuple[tuple[str, Any], ...]] = {}
