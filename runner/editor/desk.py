@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -79,7 +80,10 @@ class Desk:
             self.project.folder / "flows" if (self.project.folder / "flows").is_dir() else self.project.folder
         )
         others = ("amends.yaml", "people.yaml", "connections.yaml")
-        return beside and path.suffix in YAML and path.name not in others and ".test." not in path.name
+        if not beside or path.suffix not in YAML or path.name in others or ".test." in path.name:
+            return False
+        text = self.open.get(path, "")
+        return (self.project.folder / "amends.yaml").is_file() or bool(re.search(r"^flow:", text, re.MULTILINE))
 
     def see(self, path: Path) -> Seen:
         """A flow with the text that is open."""

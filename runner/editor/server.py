@@ -13,6 +13,7 @@ from pathlib import Path
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
+from pygls.workspace import TextDocument
 
 from runner import __version__
 from runner.editor.desk import Desk, Seen
@@ -28,6 +29,8 @@ PAUSE = 0.15
 SERVER = LanguageServer("amends", __version__, text_document_sync_kind=types.TextDocumentSyncKind.Full)
 _MEANT = re.compile(r'^did you mean "([^"]+)"\?$|^write it in quotes: (.+)$', re.MULTILINE)
 _desks: dict[Path, Desk] = {}
+_addresses: dict[Path, str] = {}
+"""What the editor calls each open file: it may write signs of a path otherwise than we would."""
 
 
 def serve() -> None:
@@ -42,7 +45,14 @@ def _desk(path: Path) -> Desk:
 
 
 def _path(address: str) -> Path:
-    return Path(to_fs_path(address) or address)
+    """The file of an address. What was never saved is one in the current folder."""
+    path = Path(to_fs_path(address) or address).absolute()
+    _addresses[path] = address
+    return path
+
+
+def _text(server: LanguageServer, path: Path) -> TextDocument:
+    return server.workspace.get_text_document(_addresses[path])
 
 
 # --- texts ---------------------------------------------------------------------------------------------------------
@@ -90,20 +100,19 @@ def _publish(server: LanguageServer, desk: Desk, only: Path | None = None) -> No
     """The problems of what is open, or of one flow."""
     shown_now = list(desk.open) if only is None else [only]
     for path in shown_now:
-        desk.take(path, server.workspace.get_text_document(path.as_uri()).source)
+        desk.take(path, _text(server, path).source)
     around = desk.around() if only is None else {}
     for path in shown_now:
         problems = desk.see(path).problems if desk.is_flow(path) else around.get(desk.project.name_of(path), ())
         shown = [_diagnostic(server, path, problem) for problem in problems]
-        version = server.workspace.get_text_document(path.as_uri()).version
-        told_now = types.PublishDiagnosticsParams(uri=path.as_uri(), diagnostics=shown, version=version)
-        server.text_document_publish_diagnostics(told_now)
+        address, version = _addresses[path], _text(server, path).version
+        server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(address, shown, version))
 
 
 def _diagnostic(server: LanguageServer, path: Path, problem: Problem) -> types.Diagnostic:
     is_error = problem.level == "error"
     return types.Diagnostic(
-        range=_range(server, path.as_uri(), problem.line, problem.column, problem.length),
+        range=_range(server, path, problem.line, problem.column, problem.length),
         message=f"{problem.what}\n{problem.hint}" if problem.hint else problem.what,
         severity=types.DiagnosticSeverity.Error if is_error else types.DiagnosticSeverity.Warning,
         code=problem.code,
@@ -111,9 +120,9 @@ def _diagnostic(server: LanguageServer, path: Path, problem: Problem) -> types.D
     )
 
 
-def _range(server: LanguageServer, address: str, line: int, column: int, length: int) -> types.Range:
+def _range(server: LanguageServer, path: Path, line: int, column: int, length: int) -> types.Range:
     """A place of ours (from 1, in characters) as the editor counts."""
-    document = server.workspace.get_text_document(address)
+    document = _text(server, path)
     start = types.Position(max(line - 1, 0), max(column - 1, 0))
     end = types.Position(start.line, start.character + length)
     return document.position_codec.range_to_client_units(document.lines, types.Range(start, end))
@@ -134,7 +143,7 @@ def completed(server: LanguageServer, asked: types.CompletionParams) -> types.Co
     typed = typed_in(document.source[:offset])
     line = document.source[document.source.rfind("\n", 0, offset) + 1 : offset]
     start = len(re.sub(r"\w*$" if typed is not None else r"[\w.:]*$", "", line))
-    place = _range(server, path.as_uri(), asked.position.line + 1, start + 1, len(line) - start)
+    place = _range(server, path, asked.position.line + 1, start + 1, len(line) - start)
     items = [
         types.CompletionItem(
             label=each.label,
@@ -159,7 +168,7 @@ def hovered(server: LanguageServer, asked: types.HoverParams) -> types.Hover | N
     place = pointed.place
     return types.Hover(
         types.MarkupContent(types.MarkupKind.Markdown, said),
-        _range(server, asked.text_document.uri, place.line, place.column, place.length),
+        _range(server, _path(asked.text_document.uri), place.line, place.column, place.length),
     )
 
 
@@ -223,7 +232,7 @@ def resolved(server: LanguageServer, action: types.CodeAction) -> types.CodeActi
     desk.take(path, document.source)
     lines, new = document.source.split("\n"), desk.put_right(path).split("\n")
     edits = [
-        types.TextEdit(_range(server, document.uri, number, 1, len(line)), right)
+        types.TextEdit(_range(server, path, number, 1, len(line)), right)
         for number, (line, right) in enumerate(zip(lines, new, strict=True), 1)
         if line != right
     ]

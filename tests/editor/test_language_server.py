@@ -229,6 +229,24 @@ def test_all_that_is_certain_is_put_right_at_once(desk: Desk) -> None:
     assert "\n".join(lines) + "\n" == HEAD.replace("title: Small", "title: Small  # 小")
 
 
+def test_what_is_no_flow_is_left_alone(desk: Desk, tmp_path: Path) -> None:
+    other = tmp_path / "compose.yaml"
+    assert desk.editor.underlined(desk.editor.open(other, "services: { web: { image: x } }\n")) == []
+    flow = tmp_path / "one.yaml"
+    assert desk.editor.underlined(desk.editor.open(flow, "flow: one\n")) != []
+    unsaved = desk.editor.open(flow, "flow: one\n", "untitled:Untitled-1")
+    assert desk.editor.hover(unsaved, 0, 1) == ""
+
+
+def test_an_address_may_be_written_otherwise(desk: Desk) -> None:
+    path = desk.folder / "flows" / "small@2.yaml"
+    address = path.as_uri().replace("@", "%40")
+    text = HEAD.replace("inputs.plan }}", "inputs.plann }}")
+    assert desk.editor.open(path, text, address) == address
+    assert any("plann" in problem["message"] for problem in desk.editor.underlined(address))
+    desk.editor.tell("textDocument/didClose", {"textDocument": {"uri": address}})
+
+
 def test_a_file_around_the_flows_is_checked_and_counts_at_once(desk: Desk) -> None:
     text = (desk.folder / "people.yaml").read_text(encoding="utf-8")
     assert desk.wrong(text.replace("manager: tom", "manager: tomm"), "people.yaml") != []

@@ -113,9 +113,9 @@ class Editor:
         self.tell("workspace/didChangeConfiguration", {"settings": self._settings})
         return known["capabilities"]
 
-    def open(self, path: Path, text: str) -> str:
+    def open(self, path: Path, text: str, address: str = "") -> str:
         """Shows the text as the content of the file, whatever that holds; its address."""
-        address = path.as_uri()
+        address = address or path.as_uri()
         self._version += 1
         document = {"uri": address, "languageId": "yaml", "version": self._version, "text": text}
         if address in self._shown:
