@@ -46,23 +46,31 @@ def go_live(
         if checked.flow is not None and checked.flow.mode == mode and checked.is_fit_to_run:
             page.say(f"Flow {checked.flow.id} is {mode} already ({checked.file}); nothing was changed.")
             raise typer.Exit(OK)
-        new = project.as_if(path, with_mode(checked.text, checked.file, mode))
-        if not back:
-            _refuse(new, wanted)
-        found = new.flow(wanted)
-        drill = None if back else drill_of(new, wanted)
-        page.show(*(_back(_under_way(amends, found.id)) if drill is None else _told(new, wanted, drill)))
-        if drill is not None and drill.untold:
-            raise NotPossible(
-                f"{checked.file} was not changed: {words.bare(drilled.verdict(drill))} (`amends drill {flow}`)"
-            )
+        text, drill = with_mode(checked.text, checked.file, mode), None
+        if back:
+            page.show(*_back(_under_way(amends, checked.flow.id if checked.flow is not None else path.stem)))
+        else:
+            drill = _looked_at(project.as_if(path, text), wanted, checked.file)
         _ask(checked.file, mode, yes=yes)
-        _write(path, new.checked(wanted).text, checked.text, checked.file)
+        _write(path, text, checked.text, checked.file)
         if drill is not None:
             drills.record(project.folder, drill.flow, drilled.as_json(drill, iso(amends.clock.now())))
         page.say(
             f"{checked.file}: mode: {mode}. " + ("New runs send nothing." if back else "New runs act from now on.")
         )
+
+
+def _looked_at(project: Project, wanted: str, file: str) -> Drill:
+    """The drill of the flow as it would be live, once what changes was shown.
+
+    Raises Exit or NotPossible where something is not in order.
+    """
+    _refuse(project, wanted)
+    drill = drill_of(project, wanted)
+    page.show(*_told(project, wanted, drill))
+    if drill.untold:
+        raise NotPossible(f"{file} was not changed: {words.bare(drilled.verdict(drill))} (`amends drill {wanted}`)")
+    return drill
 
 
 def _refuse(project: Project, wanted: str) -> None:

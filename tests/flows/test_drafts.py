@@ -17,6 +17,14 @@ from tests.support.dovecot import PASSWORD, Dovecot, dovecot
 
 pytestmark = pytest.mark.real
 LINE = "    imap: 127.0.0.1\n    imap_port: {port}\n    imap_security: none\n    user: hello\n    password: {{ secret: BOX }}\n"
+UNTOLD = """flow: telling
+title: A task that waits for ever
+owner: person:me
+run_key: ${{ trigger.id }}
+steps:
+  - { id: task, do: tasks.create, with: { title: x, due: "2026-12-01" }, compensate: cancel }
+  - { id: paid, wait_for: order.paid, match: { no: "7" } }
+"""
 GIVEN = ("-i", "name=Ben Okafor", "-i", "email=ben@customer.test", "-i", "plan=basic", "-i", "amount=4000")
 
 
@@ -169,6 +177,9 @@ def test_it_goes_live_and_back(terminal: Terminal, servers: Servers) -> None:
     back = terminal.type("go-live", "signup_to_paid", "--back", "--yes")
     assert (back.code, file.read_text(encoding="utf-8")) == (0, written)
     assert back.out.endswith("mode: draft. New runs send nothing.\n")
+    change(file, "mode: draft", "mode: live")
+    change(file, "crm.create_contact", "crm.make_contact")
+    assert terminal.type("go-live", "signup_to_paid", "--back", "--yes").code == 0, "whatever is wrong with it"
 
 
 @pytest.mark.parametrize(
@@ -187,3 +198,11 @@ def test_what_could_not_run_live_stays_a_draft(terminal: Terminal, before: str, 
     assert (said.code, file.read_text(encoding="utf-8")) == (2, written)
     assert "signup_to_paid.yaml:" in said.err
     assert what in said.err
+
+
+def test_what_leaves_something_of_which_nobody_is_told_stays_a_draft(terminal: Terminal) -> None:
+    (terminal.folder / "flows/telling.yaml").write_text(UNTOLD, encoding="utf-8")
+    assert terminal.type("check", "telling").code == 0
+    said = terminal.type("go-live", "telling", "--yes")
+    assert (said.code, (terminal.folder / "flows/telling.yaml").read_text(encoding="utf-8")) == (2, UNTOLD)
+    assert "of which nobody is told (`amends drill telling`)" in said.err
