@@ -141,10 +141,9 @@ def _left_in(state: State, scope: str) -> bool:
 
 
 def _is_unsettled(state: State, path: str) -> bool:
-    return any(
-        name[0] == path and name[1] == "do" and (call.is_unsettled or call.is_open)
-        for name, call in state.calls.items()
-    )
+    first = state.calls.get((path, "do", 0))
+    calls = (state.calls.get((path, "do", part)) for part in range(first.parts if first is not None else 0))
+    return any(call is not None and (call.is_unsettled or call.is_open) for call in calls)
 
 
 def _rest_remains(state: State, scope: str) -> bool:
@@ -352,6 +351,8 @@ def _are_beside(bundle: Bundle, path: str, other: str) -> bool:
 
 def _lanes(bundle: Bundle, path: str) -> Iterator[tuple[str, int]]:
     """The parallels around a path that compensate at once, and which branch of each it stands in."""
+    if not any(step.compensate_at_once for step in bundle.steps.values()):
+        return
     while path:
         scope = scope_of(path)
         lanes = bundle.flow_at(scope).lanes().get(path[len(scope) + 1 :] if scope else path, {})
@@ -366,7 +367,7 @@ def _cannot_be_built(state: State, path: str) -> bool:
 
 
 def _has_begun(state: State, path: str) -> bool:
-    return any(name[:2] == (path, "undo") for name in state.calls)
+    return (path, "undo", 0) in state.calls
 
 
 def _is_in_doubt(state: State, path: str) -> bool:

@@ -20,7 +20,7 @@ from tests.drill.ground import DEMO, EXAMPLES, UNDO, demo, driller
 from tests.flows.stage import kinds
 from tests.house import ROOT
 
-FLOWS = sorted(path.stem for path in EXAMPLES.glob("*.yaml") if "flow:" in path.read_text())
+FLOWS = sorted(path.stem for path in EXAMPLES.glob("*.yaml") if "\nflow:" in f"\n{path.read_text()}")
 
 
 @pytest.fixture(scope="module")
