@@ -30,15 +30,15 @@ def prove(
     connector: str,
     line: Mapping[str, Any],
     secrets: Mapping[str, str],
+    given: Mapping[str, str] | None = None,
     only: tuple[str, ...] = (),
-    **given: str,
 ) -> Proved:
     """Holds a shipped connector against the server that the line leads to."""
     with (folder / "connections.yaml").open("w") as file:
         YAML().dump({"ours": {"connector": connector, "allow_private": True, **line}}, file)
     (folder / "people.yaml").write_text("people:\n  me: { name: Me, mail: me@example.com }\n")
     (folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in secrets.items()))
-    words = [word for name, value in given.items() for word in ("--with", f"{name}={value}")]
+    words = [word for name, value in (given or {}).items() for word in ("--with", f"{name}={value}")]
     words += [word for name in only for word in ("--action", name)]
     command = ["connectors", "test", "ours", "--yes-really", "--json", *words]
     done = subprocess.run(

@@ -9,6 +9,7 @@ import pytest
 
 from connectors.calendar import KIND
 from tests.real.bench import FAULTS, HAPPENS, Bench, bench, honest
+from tests.real.proved import prove
 from tests.support.fault_proxy import Fault, FaultProxy
 from tests.support.radicale import PASSWORD, USER, ask, running_radicale
 
@@ -64,3 +65,17 @@ async def test_what_is_said_of_a_call_that_went_wrong_is_so(
     assert bool(text(radicale, f"am_{fault}")) is not happened
     await one.done("cancel", {"uid": f"am_{fault}"}, f"am_{fault}")
     assert not text(radicale, f"am_{fault}")
+
+
+def test_the_check_of_a_user_holds(radicale: int, tmp_path: Path) -> None:
+    line = {"origin": f"http://127.0.0.1:{radicale}", "calendar": CALENDAR, "user": USER, "password": {"secret": "DAV"}}
+    times = {"start": "2027-01-01T10:00:00Z", "end": "2027-01-01T11:00:00Z", "from": "2027-01-01", "to": "2027-01-02"}
+    told = prove(tmp_path, "calendar", line, {"DAV": PASSWORD}, times)
+    assert told.fails == []
+    assert told.holds >= {
+        "create: is done",
+        "create: the same key again",
+        "create: undone by cancel",
+        "find: is read",
+        "get: is read",
+    }

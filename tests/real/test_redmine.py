@@ -117,7 +117,7 @@ async def test_what_is_said_of_a_call_that_went_wrong_is_so(
 
 def test_the_check_of_a_user_holds(redmine: Redmine, tmp_path: Path) -> None:
     """`amends connectors test`: what is not tested is named, and nothing is left there but what cannot be taken back."""
-    told = prove(tmp_path, "redmine", line(redmine), {"REDMINE_KEY": redmine.key}, project=PROJECT)
+    told = prove(tmp_path, "redmine", line(redmine), {"REDMINE_KEY": redmine.key}, {"project": PROJECT})
     assert told.fails == []
     assert told.holds >= {
         "create_issue: not found before", "create_issue: is done", "create_issue: found afterwards",

@@ -222,6 +222,29 @@ async def test_a_no_leaves_what_page_and_drill_say(shop: Shop, drilled: Mapping[
     hold_drilled(drilled["go", "no"], told, there)
 
 
+async def test_who_was_there_before_is_found_and_left_alone(shop: Shop) -> None:
+    shop.signup("Known", number="4000000000000341")
+    shop.tryton.party("Known since 1999", shop.inputs["email"])
+    told = await shop.run()
+    assert told.status == "compensated"
+    assert shop.crm.count("party.create") == 0
+    assert "contact" not in told.became, "it is no effect of this run"
+    assert shop.stands(told)["contact"] == "there", "and has no note of ours"
+
+
+async def test_two_of_the_same_are_a_question_and_nothing_is_sent(
+    shop: Shop, drilled: Mapping[tuple[str, str], Row]
+) -> None:
+    shop.signup("Twins")
+    for name in ("First", "Second"):
+        shop.tryton.party(name, shop.inputs["email"])
+    told = await shop.run()
+    assert told.status == drilled["contact", "several"].end == "needs_person"
+    assert [each["kind"] for each in told.asked] == ["several"]
+    assert len(shop.tryton.parties(shop.inputs["email"])) == 2
+    assert shop.redmine.issues("Onboard Twins") == []
+
+
 @pytest.mark.parametrize("happened", [True, False])
 @pytest.mark.parametrize(
     ("step", "proxy", "match"), [("contact", "crm", "party.create"), ("customer", "pay", "POST /v1/customers")]

@@ -153,7 +153,7 @@ async def test_a_log_in_that_goes_wrong_sends_nothing(
 
 
 def test_the_check_of_a_user_holds(tryton: Tryton, tmp_path: Path) -> None:
-    told = prove(tmp_path, "tryton", line(tryton), SECRETS, type="phone")
+    told = prove(tmp_path, "tryton", line(tryton), SECRETS, {"type": "phone"})
     # an id of -1 meets an assertion in Tryton, which tells nothing of what it did: unknown, and not refused
     assert [one for one in told.fails if ": wrong input refused: " not in one] == []
     assert not any("create_" in one or "add_" in one for one in told.fails)

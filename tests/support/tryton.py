@@ -63,6 +63,11 @@ class Tryton:
         )
         return found
 
+    def party(self, name: str, email: str) -> None:
+        """Makes a party that is not ours."""
+        by_mail = [["create", [{"type": "email", "value": email}]]]
+        self.call("model.party.party.create", [{"name": name, "contact_mechanisms": by_mail}], {})
+
     def end_sessions(self) -> None:
         """Every session that was given is over."""
         with contextlib.closing(sqlite3.connect(self.place / "db" / f"{DATABASE}.sqlite")) as own:
