@@ -71,7 +71,7 @@ def next_move(place: Place) -> tuple[Command, ...]:
     moves = moves_of(place.state, place.path)
     turn = next((number for number, move in reversed([*enumerate(moves, 1)]) if move.kind == "turn"), 0)
     said = _said(place, turn)
-    wanted = _wanted(said)
+    wanted = _wanted(place.state.steps.get(join(join(place.path, str(turn)), MODEL), StepState()))
     begun = len(moves) - turn
     has_more = begun < len(wanted)
     if turn and not wanted:
@@ -91,12 +91,14 @@ def _said(place: Place, turn: int) -> Mapping[str, Json]:
     return place.state.steps.get(join(join(place.path, str(turn)), MODEL), StepState()).output
 
 
-def _wanted(said: Mapping[str, Json]) -> Sequence[Mapping[str, Json]]:
-    """The tools that the model wants, each with its `input`. Raises EvaluationError."""
-    calls = said.get("calls") or ()
+def _wanted(turn: StepState) -> Sequence[Mapping[str, Json]]:
+    """The tools that the model wants, each with its `input`. Raises EvaluationError, also where the answer was lost."""
+    calls = turn.output.get("calls", [] if turn.status != "done" else None)
+    if not isinstance(calls, list):
+        raise EvaluationError("what its model answered cannot be read")
     for call in calls:
         if not isinstance(call, Mapping) or not isinstance(call.get("input"), Mapping) or "tool" not in call:
-            raise EvaluationError("what the model answered names no tool and its input")
+            raise EvaluationError("what its model answered names no tool and its input")
     return calls
 
 

@@ -408,10 +408,19 @@ def test_the_state_is_the_fold_of_the_log_after_any_crash() -> None:
         assert len(keys) == len(set(keys)) == 2
 
 
-def test_an_answer_that_is_none_is_its_failure() -> None:
-    odd = Outcome(result="applied", output={"text": "", "calls": ["note"]})
-    played = run(bundle(), script(odd))
-    assert facts(played, e.StepFailed)[0].summary == "what the model answered names no tool and its input"
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [
+        ({"text": "", "calls": ["note"]}, "what its model answered names no tool and its input"),
+        ({"text": "", "calls": "note"}, "what its model answered cannot be read"),
+        ({}, "what its model answered cannot be read"),
+    ],
+)
+def test_an_answer_that_is_none_is_its_failure(output: Any, why: str) -> None:
+    """One that was lost, because it could not be stored, is never taken for its last word."""
+    played = run(bundle(), {("handle/1/model", "read"): [Outcome(result="applied", output=output)]})
+    assert (facts(played, e.StepFailed)[0].step, facts(played, e.StepFailed)[0].summary) == ("handle", why)
+    assert played.state.status == ""
 
 
 def test_a_log_without_its_content_can_be_read() -> None:
