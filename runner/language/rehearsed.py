@@ -6,6 +6,7 @@ Three voices answer in a case: `services` (what the outside says to a step), `pe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
@@ -216,8 +217,23 @@ def load_flow_test(text: str, file: str) -> Rehearsed:
         found.append(
             source.problem("FL006", ("test",), what, f"call the file {written}.test.yaml, or write test: {stem}")
         )
+    found += _of_cases(fitted.model, source) if fitted.model is not None and not found else ()
     found.sort(key=lambda one: (one.line, one.column, one.code))
     return Rehearsed(file=file, text=text, model=fitted.model, source=source, problems=tuple(found))
+
+
+def _of_cases(model: FlowTestModel, source: Source) -> Iterator[Problem]:
+    """Cases that are called alike, and cases that cannot fail."""
+    seen: dict[str, int] = {}
+    for number, case in enumerate(model.cases):
+        path = ("cases", number)
+        if case.case in seen:
+            first = source.at(("cases", seen[case.case], "case")).line
+            what = f'another case is called "{case.case}" (line {first})'
+            yield source.problem("FL001", (*path, "case"), what, "say what tells them apart")
+        seen.setdefault(case.case, number)
+        if not case.expect.model_fields_set:
+            yield source.problem("FL005", (*path, "expect"), "nothing is expected here", "for example end: succeeded")
 
 
 def flow_of(file: str) -> str:

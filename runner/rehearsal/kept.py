@@ -39,7 +39,7 @@ def with_case(
     recording = Recording(pinned, events, state)
     given = {"case": name, **recording.given()}
     flow = state.flow
-    bare = HEAD.format(schema=schema, flow=flow) + redact(as_yaml({**given, "expect": {}}))
+    bare = HEAD.format(schema=schema, flow=flow) + redact(as_yaml({**given, "expect": {"end": "succeeded"}}))
     played = stage.play(_read(stage, flow, bare)[0])
     if played.happened.trouble:
         raise NotPossible(f"run {state.run} cannot be played again: {played.happened.trouble[0][1]}")

@@ -23,6 +23,8 @@ _NAMES = re.compile(
 _PERHAPS = re.compile(r"customer|client|company|person|contact|supplier|employee|owner|author|from|to", re.IGNORECASE)
 """Fields that hold a name or an id: without a digit it is a name."""
 _MAIL = re.compile(r"[^\s@<>,;:\"'()\[\]]+@[^\s@<>,;:\"'()\[\]]+\.[A-Za-z]{2,}")
+_DIGITS = re.compile(r"(?<![\w-])(?!\d{4}-\d\d-\d\d)\+?\d[\d ()-]{7,}\d(?![\w-])")
+"""A telephone number, or that of a card, inside of a sentence."""
 LONGEST_NAME = 60
 _LEAST = 3
 """A personal text that is shorter is only replaced where it is all there is."""
@@ -57,7 +59,7 @@ class StandIns:
 
     @property
     def replaced(self) -> int:
-        """How many different values are replaced."""
+        """How many different values are replaced, parts of names among them."""
         return len(self._found)
 
     def without(self, value: Json) -> Json:
@@ -93,6 +95,9 @@ class StandIns:
                     self._persons += 1
                     numbers = [self._persons]
                 self._found[text] = _stand_in(kind, numbers[0])
+                for part in text.split() if kind == "name" else ():
+                    if len(part) >= _LEAST and part[0].isupper() and part not in self._ours:
+                        self._found.setdefault(part, self._found[text])
 
     @property
     def _stand_ins(self) -> frozenset[str]:
@@ -147,6 +152,7 @@ def _in_text(value: str, place: Place, shape: FieldType | None, places: set[Plac
         yield "name" if len(value) <= LONGEST_NAME and _is_of_person(field, value) else "text", value
     else:
         yield from (("email", found) for found in _MAIL.findall(value))
+        yield from (("phone", found) for found in _DIGITS.findall(value) if found != value)
 
 
 def _is_of_person(field: str, value: str) -> bool:

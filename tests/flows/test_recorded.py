@@ -129,3 +129,11 @@ def test_an_agent_turn_by_turn(stage: Stage) -> None:
     assert 'model (3): { gives: { calls: [{ input: { status: in_work }, tool: mark, wrong: "" }], text: "" } }' in text
     assert "answer (6): { say: yes, by: person:tom }" in text
     assert "kato" not in text.lower()
+
+
+def test_a_secret_that_somebody_typed_in_is_in_no_case(stage: Stage) -> None:
+    stage.shop.world.put("/payments/pay-1", PAYMENT)
+    run = stage.run("refund_request", {**REFUND, "reason": "the token is stage-token, I think", "amount": 60000})
+    text = recorded(stage, run.run, "refund_request")
+    assert "stage-token" not in text
+    assert "mori@" not in text

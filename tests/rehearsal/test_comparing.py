@@ -193,6 +193,14 @@ def test_names_that_mean_nothing_are_problems_of_the_file(folder: Path) -> None:
     ]
 
 
+def test_cases_that_are_called_alike_or_cannot_fail(folder: Path) -> None:
+    cases = "  - { case: one, expect: { end: succeeded } }\n  - { case: one, expect: {} }\n"
+    assert faults(play(folder, GIVEN + cases)) == [
+        '5:13 FL001 another case is called "one" (line 4)|say what tells them apart',
+        "5:26 FL005 nothing is expected here|for example end: succeeded",
+    ]
+
+
 def test_only_some_cases_are_played(folder: Path) -> None:
     cases = "".join(f"  - case: number {number}\n    expect: {{ end: failed }}\n" for number in (1, 2))
     assert [one.case for one in play(folder, GIVEN + cases, only="number 2").verdicts] == ["number 2"]

@@ -48,6 +48,14 @@ def test_addresses_inside_of_texts_and_fields_that_are_called_like_a_persons(tmp
     }  # fmt: skip
 
 
+def test_parts_of_a_name_and_numbers_inside_of_sentences(tmp_path: Path) -> None:
+    stand_ins = seen(tmp_path / "flows")
+    stand_ins.see({"name": "Mori Hana", "note": "Call 090-1234-5678 after 2026-09-07, order 00123-4"})
+    assert stand_ins.without("Mori says: 090-1234-5678, on 2026-09-07, order 00123-4") == (
+        "Person 2 says: +81 3 0000 0002, on 2026-09-07, order 00123-4"
+    )
+
+
 def test_a_list_of_persons_is_several(tmp_path: Path) -> None:
     stand_ins = seen(tmp_path / "flows")
     rows = [{"name": "Ito", "email": "ito@x.test"}, {"name": "Abe", "email": "abe@x.test"}]
