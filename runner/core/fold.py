@@ -176,7 +176,8 @@ def _run_finished(state: State, event: e.RunFinished) -> State:
 
 
 def _step_skipped(state: State, event: e.StepSkipped) -> State:
-    state = not_held(set_step(state, event.step, status="skipped", outcome="skipped"), event.step)
+    outcome = "left_out" if event.why == "left_out" else "skipped"
+    state = not_held(set_step(state, event.step, status="skipped", outcome=outcome), event.step)
     if state.failure and state.failure.step == event.step:
         return replace(state, failure=None)
     return state

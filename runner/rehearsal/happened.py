@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from runner.contract import Json
 from runner.core import events as e
 from runner.core.consents import UNDO as GATE_UNDO
+from runner.core.fold import fold
 from runner.core.state import Effect, State
 from runner.core.status import standing_of
 from runner.engine.advance import Turn
@@ -49,17 +50,15 @@ class Happened:
 
 
 class Watched:
-    """What only the turns show: effects and outcomes of items that have left the state, and who was told."""
+    """What only the turns show: effects of items that have left the state, and who was told."""
 
     def __init__(self) -> None:
         self.effects: dict[int, Effect] = {}
-        self.outcomes: dict[str, str] = {}
         self.told: list[str] = []
 
     def see(self, turn: Turn) -> None:
         """One turn, as soon as it is committed."""
         self.effects |= {**turn.before.effects, **turn.effects, **turn.after.effects}
-        self.outcomes |= {path: step.outcome for path, step in turn.after.steps.items() if step.outcome}
         self.told += [message.person for message in turn.messages if message.person]
 
 
@@ -85,7 +84,7 @@ def happened_in(bundle: Bundle, events: Sequence[e.Event], state: State, watched
         asked=tuple(_asked(events, at)),
         emits=tuple(_emitted(events)),
         tries=tuple(_tries(events, at)),
-        outcomes=tuple((at(path), word) for path, word in watched.outcomes.items()),
+        outcomes=tuple((at(path), word) for path, word in _outcomes(events).items()),
         outputs=state.outputs,
         stands=tuple(at(path) for path in dict.fromkeys(stands)),
         in_doubt=tuple(at(path, UNDO if "undo" in purpose else "") for path, purpose in dict.fromkeys(doubted)),
@@ -94,6 +93,18 @@ def happened_in(bundle: Bundle, events: Sequence[e.Event], state: State, watched
         holds=tuple({*((state.record,) if state.holds_record else ()), *(() if state.has_ended else state.locks)}),
         then={finished.then: finished.then_inputs} if finished is not None and finished.then else {},
     )  # fmt: skip
+
+
+def _outcomes(events: Sequence[e.Event]) -> dict[str, str]:
+    """What became of every step, of items that have ended too."""
+    found: dict[str, str] = {}
+    state = State()
+    for event in events:
+        state = fold(state, event)
+        step = state.steps.get(event.step)
+        if step is not None and step.outcome:
+            found[event.step] = step.outcome
+    return found
 
 
 def _calls(events: Sequence[e.Event], purpose: str, at: Callable[[str], At]) -> Iterator[Seen]:

@@ -160,6 +160,18 @@ def test_items_of_a_later_list_are_asked_about_together() -> None:
     assert [asked.shown["steps"][path]["input"]["name"] for path in asked.covers] == ["a", "b", "c"]
 
 
+def test_an_item_that_was_left_out_says_so() -> None:
+    rows = (
+        "  - id: rows\n    each: [{ n: a }, { n: b }]\n    named: ${{ item.n }}\n    steps:\n"
+        "      - id: send\n        do: svc.keyed\n        with: { name: '${{ item.n }}' }\n"
+        "        compensate: { none: no }\n"
+        "      - id: noted\n        do: svc.keyed\n        when: ${{ outcome.send == 'left_out' }}\n"
+        "        with: { name: noted }\n        compensate: { none: no }\n"
+    )
+    result = play(bundle_of(gate("    may_leave_out: rows\n") + rows), says("yes", left_out=("rows/2/send",)))
+    assert sent(result) == ["rows/1/send", "rows/2/noted"]
+
+
 def test_what_is_edited_is_what_is_sent() -> None:
     last = do("last", with_="{ name: '${{ steps.send.sent.name }}' }")
     flow = bundle_of(gate("    may_edit: [send.name]\n") + SEND + last)
