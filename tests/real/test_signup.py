@@ -222,14 +222,16 @@ async def test_a_no_leaves_what_page_and_drill_say(shop: Shop, drilled: Mapping[
     hold_drilled(drilled["go", "no"], told, there)
 
 
-async def test_who_was_there_before_is_found_and_left_alone(shop: Shop) -> None:
-    shop.signup("Known", number="4000000000000341")
+async def test_who_was_there_before_is_found_and_left_alone(shop: Shop, drilled: Mapping[tuple[str, str], Row]) -> None:
+    shop.signup("Known")
     shop.tryton.party("Known since 1999", shop.inputs["email"])
+    shop.tasks.plan("Paid, ", "denied")
     told = await shop.run()
-    assert told.status == "compensated"
+    there = shop.stands(told)
     assert shop.crm.count("party.create") == 0
     assert "contact" not in told.became, "it is no effect of this run"
-    assert shop.stands(told)["contact"] == "there", "and has no note of ours"
+    assert there["contact"] == "there", "and has no note of ours"
+    hold_drilled(drilled["contact", "found"], told, {**there, "contact": "absent"})
 
 
 async def test_two_of_the_same_are_a_question_and_nothing_is_sent(
