@@ -10,7 +10,7 @@ from runner.drill.places import EVERY
 from runner.drill.rows import Amend, Row, Standing, Told
 from runner.drill.situations import Choice, Situation
 from runner.drill.table import Drill, Unreached
-from runner.telling import times, words
+from runner.telling import words
 from runner.telling.words import Sign
 from runner.tongue import _, marked, several
 
@@ -215,17 +215,20 @@ def unreached_line(one: Unreached) -> str:
 
 def verdict(drill: Drill) -> str:
     """What it comes to, in one sentence."""
-    rows = times.counted(len(drill.rows), "row")
+    rows = len(drill.rows)
     if drill.left_out and not drill.untold:
-        return _("{rows}, and {count} were left out for lack of time.", rows=rows, count=drill.left_out)
-    if not drill.rows:
+        return _("{rows} rows, and {count} were left out for lack of time.", rows=rows, count=drill.left_out)
+    if not rows:
         return _("{flow} has no step that can fail.", flow=drill.flow)
     if drill.untold:
         return several(
-            "{rows}: {count} leaves something outside of which nobody is told.",
-            "{rows}: {count} leave something outside of which nobody is told.", len(drill.untold), rows=rows,
+            "Of {rows} rows, {count} leaves something outside of which nobody is told.",
+            "Of {rows} rows, {count} leave something outside of which nobody is told.", len(drill.untold), rows=rows,
         )  # fmt: skip
-    return _("{rows}: whatever is left outside, somebody is told of it.", rows=rows)
+    return several(
+        "{count} row: whatever is left outside, somebody is told of it.",
+        "{count} rows: whatever is left outside, somebody is told of it.", rows,
+    )  # fmt: skip
 
 
 HINT = marked(

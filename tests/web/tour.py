@@ -168,6 +168,7 @@ class Tour:
         self.paths = [
             "/", "/runs", "/runs?status=closed", "/handoffs", "/handoffs?everything=1", "/quarantine", "/flows",
             "/people", "/log", "/me", "/sign-in", f"/enter/{secret}", "/nothing", "/flows/asking/start",
+            "/flows/asking/drill",
             f"/log/{runs['asked']}", f"/runs/{runs['waiting']}?said=pause", f"/runs/{runs['asked']}?said=started",
             f"/quarantine/{runs['aside']}/release?record=customer/7",
             f"/quarantine/{runs['aside']}/discard?record=customer/7",
