@@ -66,7 +66,7 @@ class Recording:
             "by": _by(started.starter).get("by", "").removeprefix("person:me"),
             "mode": "draft" if started.mode == "draft" else "",
             "trigger": told,
-            "inputs": {name: one for name, one in started.inputs.items() if one is not None},
+            "inputs": {name: _named(one) for name, one in started.inputs.items() if one is not None},
             "services": self._services(),
             "people": self._people(),
             "events": self._comes(),
@@ -206,6 +206,12 @@ class Recording:
                 words = {**({"carries": more} if more else {}), **_after(event.at - waited.at)}
                 found[self._at(event.step).shown] = words or "comes"
         return found
+
+
+def _named(value: Json) -> Json:
+    """An input; a file by a name that tells its kind alone."""
+    is_file = isinstance(value, Mapping) and set(value) == {"name", "size", "kind", "sha256"}
+    return f"file.{value['kind']}" if is_file else value
 
 
 def _is_found(said: Json) -> bool:

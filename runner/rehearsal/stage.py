@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from runner.clock import MINUTE
-from runner.contract import Json
+from runner.contract import Json, digest
 from runner.core import events as e
 from runner.core.state import State
 from runner.drill.world import Answer, Preparing, World
@@ -18,6 +18,7 @@ from runner.engine.starting import Wish, new_run
 from runner.errors import EvaluationError, InputsInvalid, NotPossible
 from runner.language.bundle import Bundle
 from runner.language.dates import read, zone_of
+from runner.language.fields import shape_of
 from runner.language.people import Person
 from runner.language.project import Project
 from runner.people.desk import ProjectDesk
@@ -106,7 +107,12 @@ class Stage:
         bundle = self.bundle
         at = _moment(script.now or STARTED, bundle.zone)
         wish = Wish(
-            given=script.inputs, key=script.key, starter=script.by, source="test", mode=script.mode, told=script.trigger
+            given=_with_files(bundle, script.inputs),
+            key=script.key,
+            starter=script.by,
+            source="test",
+            mode=script.mode,
+            told=script.trigger,
         )
         return replace(new_run(bundle, wish, now=at)[1], run=RUN)
 
@@ -121,6 +127,17 @@ def _moment(text: str, zone: str) -> int:
     if not isinstance(moment, datetime):
         moment = datetime(moment.year, moment.month, moment.day, 9, tzinfo=zone_of(zone))
     return int(moment.timestamp()) // 60 * MINUTE
+
+
+def _with_files(bundle: Bundle, given: Mapping[str, Json]) -> dict[str, Json]:
+    """The inputs, where a file may be given by its name alone."""
+    files = {name for name, kind in bundle.flow.inputs.items() if (shape := shape_of(kind)) and shape.kind == "file"}
+    return {name: _file(one) if name in files and isinstance(one, str) else one for name, one in given.items()}
+
+
+def _file(name: str) -> dict[str, Json]:
+    kind = name.rpartition(".")[2].lower()
+    return {"name": name, "size": 1_000, "kind": kind, "sha256": digest(name)}
 
 
 def _items(events: Sequence[e.Event]) -> dict[str, str]:

@@ -122,3 +122,22 @@ def test_two_who_must_say_yes(tmp_path: Path, said: str, end: str) -> None:
     )
     found = ["5 person:aya cannot say yes: you have said yes to this already"] if said.startswith("{") else []
     assert told(outcome) == found
+
+
+def test_a_file_is_given_by_its_name(tmp_path: Path) -> None:
+    flow = """\
+inputs: { receipt: { file: { kinds: [pdf] } } }
+steps:
+  - id: letter
+    do: mail.send
+    with: { to: a@x.test, subject: "${{ inputs.receipt.name }}", text: Hello, attach: ["${{ inputs.receipt }}"] }
+    unattended: It goes to one of us.
+    compensate: { none: It does no harm. }
+"""
+    cases = "cases:\n" + "".join(
+        f"  - case: {name}\n    inputs: {{ receipt: {name} }}\n    expect: {{ calls: [{{ letter: {{ subject: bill.pdf }} }}] }}\n"
+        for name in ("bill.pdf", "bill.exe")
+    )
+    outcome = play(project_in(tmp_path / "flows", flow), cases)
+    assert [verdict.is_green for verdict in outcome.verdicts] == [True, False]
+    assert told(outcome)[0].startswith("7 input receipt")
