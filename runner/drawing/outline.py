@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from runner.drawing.plan import CHIPS, Good, Plan, Row
+from runner.drawing.plan import CHIPS, SIGNS, Good, Plan, Row
 from runner.tongue import _
 
 INDENT = "    "
@@ -31,11 +31,11 @@ def _outlined(plan: Plan) -> Iterator[str]:
             yield f"{before}{INDENT}{_('if a later step fails:')} {good.text}{f': {more}' if more else ''}"
     yield ""
     yield " ".join(plan.fails)
-    yield from (f"{chip}: {_(CHIPS[chip])}" for chip in plan.chips if chip != "final")
+    yield from (f"{_(SIGNS[chip])}: {_(CHIPS[chip])}" for chip in plan.chips if chip != "final")
 
 
 def _chips(row: Row) -> list[str]:
-    return [_("cannot be undone") if chip == "final" else chip for chip in row.chips] or [row.verb.replace("_", " ")]
+    return [_(SIGNS[chip]) for chip in row.chips] or [row.verb.replace("_", " ")]
 
 
 # --- Mermaid -------------------------------------------------------------------------------------------------------

@@ -24,6 +24,14 @@ MADE_GOOD: Mapping[str, str] = {
     "none": marked("left as it is"),
 }
 """What follows if a later step fails, by the word of the compensation."""
+SIGNS: Mapping[str, str] = {
+    "read": marked("read"),
+    "keyed": marked("keyed"),
+    "lookup": marked("lookup"),
+    "once": marked("once"),
+    "final": marked("cannot be undone"),
+}
+"""What the signs on a step say: its action's class, and that it cannot be undone."""
 CHIPS: Mapping[str, str] = {
     "read": marked("changes nothing"),
     "keyed": marked("a call that is repeated counts once"),

@@ -12,7 +12,7 @@ from html import escape
 from importlib.resources import files
 
 from runner.drawing.measure import lines, width
-from runner.drawing.plan import CHIPS, Good, Plan, Row
+from runner.drawing.plan import CHIPS, SIGNS, Good, Plan, Row
 from runner.drawing.states import STATES
 from runner.tongue import _
 
@@ -186,7 +186,7 @@ class _Drawing:
 
     def _inside(self, row: Row, x: float, y: float, room: float) -> tuple[str, float]:
         """What stands in a step's box, and where it ends."""
-        chips = [(chip, _("cannot be undone") if chip == "final" else chip) for chip in row.chips]
+        chips = [(chip, _(SIGNS[chip])) for chip in row.chips]
         chips = chips or [("", row.verb.replace("_", " "))]
         if row.step in self.states:
             chips.append(("state", _(STATES[self.states[row.step]])))
@@ -278,10 +278,11 @@ class _Drawing:
         self.over += [self._box(at, begin, room, low - begin + 8, "pill", 10), drawn]
         self.y = max(self.y + 24, low + 8) + 8
         for chip in self.plan.chips:
-            name = _("cannot be undone") if chip == "final" else chip
             if chip == "final":
                 continue
-            said, self.y = self._write(8, self.y, f"{name}: {_(CHIPS[chip])}", self.wide - 16, "note", SMALL, 2)
+            said, self.y = self._write(
+                8, self.y, f"{_(SIGNS[chip])}: {_(CHIPS[chip])}", self.wide - 16, "note", SMALL, 2
+            )
             self.over.append(said)
 
     def _rails(self) -> None:
