@@ -43,9 +43,7 @@ def with_case(
     played = stage.play(_read(stage, flow, bare)[0])
     if played.happened.trouble:
         raise NotPossible(f"run {state.run} cannot be played again: {played.happened.trouble[0][1]}")
-    watched = Watched()
-    watched.effects = dict(state.effects)
-    real = happened_in(pinned, events, state, watched)
+    real = happened_in(pinned, events, state, Watched())
     if otherwise := recording.went_otherwise(played.happened, real):
         raise NotPossible(f"run {state.run} cannot become a case: {otherwise}")
     expected = recording.stand_ins.without(recording.expected(played.happened))
