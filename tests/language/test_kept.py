@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import random
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from runner.errors import Problem
 from runner.language import kept
+from runner.language.facts import ProjectFacts
 from runner.language.kept import check_again
 from runner.language.project import Project
 from tests.flows.stage import copy_flows
@@ -134,3 +136,10 @@ def test_another_state_of_the_program_is_not_believed(folder: Path, monkeypatch:
 def test_a_project_that_cannot_be_written_to_is_checked_all_the_same(folder: Path) -> None:
     (folder / ".amends").write_text("", encoding="utf-8")
     assert again(folder) == fresh(folder)
+
+
+def test_all_that_the_rules_can_see_is_in_the_stamp() -> None:
+    """A new field of ProjectFacts belongs into `kept._stamp`, unless it is read through `read_file` or never changes."""
+    in_the_stamp = {"actions", "people", "connections", "unreadable", "templates", "flows"}
+    settings = {"zone", "has_zone", "language", "project"}
+    assert {one.name for one in fields(ProjectFacts)} == in_the_stamp | settings | {"read_file", "keeps_drills"}
