@@ -97,8 +97,8 @@ def _passes(success: str, seen: Seen) -> bool:
 
 
 def _check_readable(model: ActionModel, seen: Seen) -> None:
-    """A body must be what it says, and JSON where the connector states no success test of its own. A page for people, such
-    as a log-in, is no answer, whatever its status says, unless the test reads the text."""
+    """A body must be what it says, and JSON where the connector states no success test of its own. A page for people,
+    such as a log-in, is no answer, whatever its status says, unless the test reads the text."""
     kind, success = media_type(seen.answer), model.success
     is_page = "html" in kind and "response.text" not in (success or "")
     if not seen.is_json and (success is None or "json" in kind or is_page):
