@@ -91,9 +91,9 @@ VARIANTS = {
         wanted=(("locks", "compensated"), ("locks", "compensated")), started=2, refused=LAST,
         new=("undo", "Closed", "Compensation", "Finished"),
     ),
-    "agent": Variant(wanted=(("agent", "succeeded"),), new=("handle", "keyed", "asked", "model", "Scope")),
+    "agent": Variant(wanted=(("agent", "succeeded"),), new=("model", "asked do", "handle/7")),
     "undone_agent": Variant(
-        wanted=(("agent", "compensated"),), refused=LAST, new=("Closed", "undo", "Compensation", "Finished"),
+        wanted=(("agent", "compensated"),), refused=LAST, new=("asked undo", "undo_asked", "handle/2", "handle/7"),
     ),
     "lost_agent": Variant(
         wanted=(("agent", "succeeded"),), lost=("keyed", "asked"),
