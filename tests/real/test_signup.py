@@ -79,7 +79,8 @@ def hold(shop: Shop, told: Told) -> dict[str, str]:
 
 def test_the_check_has_nothing_to_say(shop: Shop) -> None:
     assert project_of(shop.folder).problems() == ()
-    assert project_of(shop.folder).check("signup")[0].problems == ()
+    said = [problem.code for problem in project_of(shop.folder).check("signup")[0].problems]
+    assert said == ["FL210"], "its drill is made here, and not kept"
 
 
 async def test_it_succeeds_and_every_server_has_its_part_once(shop: Shop) -> None:
