@@ -373,7 +373,7 @@ WAYS: Mapping[str, Way] = {
     ),
     "then_run": Way(
         steps=RESERVE + CHARGE, others={"after": PLAN}, says={"POST /charge": NO},
-        on_failure='{ do: compensate, then_run: after, with: { why: "${{ failure.summary | number }}" } }',
+        on_failure='{ do: compensate, then_run: after, with: { why: "No. ${{ failure.summary | number }}" } }',
         follows={**UNDO, "go_on": "compensated"},
     ),
     "cleaning": Way(
