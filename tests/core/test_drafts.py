@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from runner.core import events as e
+from runner.core.drafts import drafts_left
 from runner.core.keys import make_key
 from runner.engine.simulated import Result
 from tests.core.stage import (
@@ -51,6 +52,7 @@ def test_a_draft_is_left_under_a_key_of_its_own_and_listed() -> None:
         ("b", "svc.keyed", {"name": "a-0"}, {"id": "draft id"}),
     ]
     assert (result.state.stands, words_of(result)) == (("a",), {"a": "stands"})
+    assert drafts_left(result.state) == 1
 
 
 def test_what_the_draft_answers_stands_over_the_sample() -> None:
@@ -149,3 +151,4 @@ def test_all_drafts_are_removed_by_a_clean_up() -> None:
     assert (result.state.status, undone(result)) == ("compensated", ["m", "m", "a"])
     assert {event.action for event in facts(result, e.CallIntended)} == {"svc.wipe"}
     assert set(words_of(result).values()) == {"undone"}
+    assert (drafts_left(first.state), drafts_left(result.state)) == (3, 0)
