@@ -161,7 +161,7 @@ def _added(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("name", "action"), FIRST + [next(one for one in READS if one[0] == n) for n in {r[0] for r in READS}]
+    ("name", "action"), FIRST + [next(one for one in READS if one[0] == n) for n in sorted({r[0] for r in READS})]
 )
 async def test_l1_a_service_that_echoes_our_secrets_tells_them_to_nobody(
     name: str, action: str, caplog: pytest.LogCaptureFixture

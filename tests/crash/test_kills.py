@@ -106,7 +106,10 @@ VARIANTS = {
 }  # fmt: skip
 
 
-TURNS = (wanting("openai", ("keyed", {}), ("plan", {"code": "basic"}), ("erase", {})), wanting("openai", ("asked", {}), ("keyed", {})))
+TURNS = (
+    wanting("openai", ("keyed", {}), ("plan", {"code": "basic"}), ("erase", {})),
+    wanting("openai", ("asked", {}), ("keyed", {})),
+)
 """What an agent's model wants, replayed, not a model. Where an answer is lost with its engine, the next one is given."""
 
 

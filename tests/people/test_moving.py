@@ -316,7 +316,7 @@ def test_a_list_that_has_begun(name: str) -> None:
     assert [reason[: len(begin)] for reason, begin in zip(reasons, begins, strict=True)] == list(begins)
 
 
-NOTE = "      - { id: note, do: svc.note, compensate: { cancel: svc.undo, with: { id: \"${{ output.id }}\" } } }\n"
+NOTE = '      - { id: note, do: svc.note, compensate: { cancel: svc.undo, with: { id: "${{ output.id }}" } } }\n'
 LOOK = "      - { id: look, read: svc.look }\n"
 AGENT = "  - id: handle\n    agent: svc.agent\n    with: { goal: Help. }\n    limits: { calls: 3, within: 1 hour }\n    tools:\n"
 AGENTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
