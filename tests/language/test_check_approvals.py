@@ -229,12 +229,34 @@ def test_an_approval_that_may_be_skipped_needs_a_reason_for_the_rest() -> None:
     assert told(HEAD + maybe + PAY.replace("    with", "    when: ${{ outcome.go == 'yes' }}\n    with")) == []
     assert told(HEAD + maybe + PAY.replace("    with", "    unattended: Small sums go by themselves.\n    with")) == []
     assert told(HEAD + maybe + GO.replace("id: go", "id: always") + PAY) == []
+    assert told(HEAD + maybe + maybe.replace("id: go", "id: small").replace("count > 3", "count <= 3") + PAY) == []
     arm = "".join(f"      {line}\n" for line in GO.splitlines())
     choose = "  - id: size\n    choose:\n      - when: ${{ inputs.count > 3 }}\n        steps:\n" + arm
     assert told(HEAD + choose + PAY) == unsure
     both = choose + "      - steps:\n" + arm.replace("id: go", "id: small")
     assert told(HEAD + both + PAY) == []
     assert told(HEAD + both.replace("id: small", "id: small\n          when: ${{ inputs.count > 1 }}") + PAY) == unsure
+
+
+@pytest.mark.parametrize(
+    ("when", "is_asked"),
+    [
+        ("outcome.go == 'yes'", True),
+        ("outcome.go != 'no'", False),
+        ("not (outcome.go == 'no')", False),
+        ("outcome.go != 'skipped'", True),
+        ("outcome.go == 'yes' and inputs.count > 1", True),
+        ("outcome.go != 'no' and inputs.count > 1", False),
+        ("outcome.go != 'no' and inputs.count > 3", True),
+        ("outcome.go == 'yes' or inputs.count <= 3", False),
+        ("outcome.go in ['yes']", True),
+        ("inputs.no == outcome.go", True),
+    ],
+)
+def test_a_condition_of_what_is_covered_may_be_a_yes_where_nobody_was_asked(when: str, is_asked: bool) -> None:
+    maybe = GO.replace("    covers", "    when: ${{ inputs.count > 3 }}\n    if_no: continue\n    covers")
+    found = told(HEAD + maybe + PAY.replace("    with", f"    when: ${{{{ {when} }}}}\n    with"))
+    assert [one[:31] for one in found] == ([] if is_asked else ['FL302 "go" may be skipped where'])
 
 
 def test_an_answer_that_is_approved_has_been_read() -> None:

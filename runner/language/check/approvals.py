@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from runner.errors import Problem
 from runner.language.check.context import Context, Placed, only_expression, parsed, rule
-from runner.language.check.guards import runs_too, speaks_of
+from runner.language.check.guards import needs_an_answer, one_runs, runs_too
 from runner.language.check.letters import letters_of
 from runner.language.check.steps import STARTED_BY_PEOPLE, STARTERS_CHIEF
 from runner.language.expressions import NameUse, path_of
@@ -91,9 +91,11 @@ def find_unsure_approvals(context: Context) -> Iterator[Problem]:
 
 def _is_asked(context: Context, gates: list[Placed], wanted: Placed) -> bool:
     guards, branches = wanted.guards, wanted.branches
-    for gate in gates:
-        if runs_too(gate, guards, branches) or any(speaks_of(guard, gate.step.id) for guard in guards):
-            return True
+    names = [gate.step.id for gate in gates]
+    if one_runs(gates, guards, branches) or any(needs_an_answer(guard, names) for guard in guards):
+        return True
+    if any(runs_too(gate, guards, branches) for gate in gates):
+        return True
     for choose in context.placed:
         arms = {number for gate in gates for at, number in gate.branches if at == choose.step.id and not gate.step.when}
         has_otherwise = any(branch.when is None for branch in choose.step.branches)

@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
-from runner.language.check.context import Placed, Text, only_expression, parsed
+from runner.language.check.context import Placed, Text, only_expression, parsed, parts_of
 from runner.language.expressions import given_paths, missing_paths, names, path_of
 
 Branches = tuple[tuple[str, int], ...]
 
+_OTHERWISE = {"eq": "ne", "gt": "lteq", "lt": "gteq"}
+
 
 def runs_too(wanted: Placed, guards: tuple[str, ...], branches: Branches) -> bool:
     """Whether a step has run wherever these conditions hold and these branches are taken."""
+    return _open(wanted, guards, branches) == []
+
+
+def one_runs(wanted: list[Placed], guards: tuple[str, ...], branches: Branches) -> bool:
+    """Whether two of these steps are so that one of them has run there: its condition is what the other's is not."""
+    last = [left[0] for one in wanted if (left := _open(one, guards, branches)) is not None and len(left) == 1]
+    return any(_is_otherwise(part, other) for part in last for other in last)
+
+
+def _open(wanted: Placed, guards: tuple[str, ...], branches: Branches) -> list[Any] | None:
+    """The conditions of a step that are not among these; None where another branch may be taken."""
     chosen = {outer.step.id for outer in wanted.around if outer.step.verb == "choose"}
-    shares_branch = all(branch in branches for branch in wanted.branches if branch[0] in chosen)
     known = [part for guard in guards for part in _parts(guard)]
-    return shares_branch and all(part in known for condition in wanted.guards for part in _parts(condition))
+    if not all(branch in branches for branch in wanted.branches if branch[0] in chosen):
+        return None
+    return [part for condition in wanted.guards for part in _parts(condition) if part not in known]
+
+
+def _is_otherwise(part: Any, other: Any) -> bool:
+    if _denies(part, other):
+        return True
+    if {type(part).__name__, type(other).__name__} != {"Compare"} or len(part.ops) != 1 or len(other.ops) != 1:
+        return False
+    one, two = part.ops[0], other.ops[0]
+    return bool(part.expr == other.expr and one.expr == two.expr and _OTHERWISE.get(one.op) == two.op)
 
 
 def guards_of(text: Text) -> tuple[str, ...]:
@@ -36,9 +59,9 @@ def exclude(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     ) or any(_denies(part, each) or _denies(each, part) for part in mine for each in theirs)
 
 
-def _value_of(part: Any) -> tuple[Any, Any] | None:
+def _value_of(part: Any, ops: tuple[str, ...] = ("eq",)) -> tuple[Any, Any] | None:
     """(the name, the value) of `name == 'value'`."""
-    if type(part).__name__ != "Compare" or len(part.ops) != 1 or part.ops[0].op != "eq":
+    if type(part).__name__ != "Compare" or len(part.ops) != 1 or part.ops[0].op not in ops:
         return None
     name, value = part.expr, part.ops[0].expr
     if path_of(name) is None or type(value).__name__ != "Const":
@@ -64,6 +87,31 @@ def _parts(condition: str) -> Iterator[Any]:
 
 def speaks_of(condition: str, step_id: str) -> bool:
     return any(use.path[:2] == ("outcome", step_id) for use in names(condition))
+
+
+def needs_an_answer(condition: str, steps: Collection[str]) -> bool:
+    """Whether a condition is a no where all these steps were skipped; a yes too where that cannot be read out of it."""
+    return any(speaks_of(condition, name) for name in steps) and True not in (
+        _where_skipped(parsed(only_expression(condition)), steps) or ()
+    )
+
+
+def _where_skipped(part: Any, steps: Collection[str]) -> set[bool] | None:
+    """What a condition may be where these steps were skipped; None where that cannot be read out of it."""
+    kind = type(part).__name__
+    if kind == "Not":
+        inner = _where_skipped(part.node, steps)
+        return None if inner is None else {not value for value in inner}
+    if kind in ("And", "Or"):
+        left, right = _where_skipped(part.left, steps), _where_skipped(part.right, steps)
+        if left is None or right is None:
+            return None
+        return {(one and two) if kind == "And" else (one or two) for one in left for two in right}
+    asked = [path for one in parts_of(part) if (path := path_of(one)) is not None and path[:1] == ("outcome",)]
+    if part is not None and not any(path[1:2] == (name,) for path in asked for name in steps):
+        return {True, False}
+    found = _value_of(part, ("eq", "ne"))
+    return None if found is None else {(found[1] == "skipped") == (part.ops[0].op == "eq")}
 
 
 def gives(condition: str, path: tuple[str, ...]) -> bool:
