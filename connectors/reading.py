@@ -9,6 +9,7 @@ from connectors.model import ActionModel, FailureModel, FindModel, LookupModel
 from connectors.rendering import answered, holds
 from runner.contract import Json, Outcome, optional
 from runner.errors import EvaluationError
+from runner.language.types import field_type, read_money
 
 
 def outcome_of(model: ActionModel, seen: Seen, *, undo: bool) -> Outcome:
@@ -128,19 +129,23 @@ _PLAIN: Mapping[str, tuple[type, ...]] = {
     "any": (object,),
     "number": (int, float),
     "integer": (int,),
-    "money": (int, float, dict),
     "yes_no": (bool,),
     "list": (list,),
     "record": (dict,),
+    "money": (dict,),
 }
 
 
 def _fitted(name: str, kind: Json, value: Json) -> Json:
     """The value as the declared type has it: an id that comes as a number becomes the text it is declared to be."""
+    try:
+        value = read_money(field_type(kind), value, strict=True)
+    except ValueError as error:
+        raise Unreadable(f'"{name}" in its answer {error}') from None
     word = kind.removesuffix(" or empty") if isinstance(kind, str) else ""
     if word == "text" and isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
-    is_wrong_switch = isinstance(value, bool) and word in ("number", "integer", "money")
+    is_wrong_switch = isinstance(value, bool) and word in ("number", "integer")
     if is_wrong_switch or not isinstance(value, _PLAIN.get(word, (str,))):
         raise Unreadable(f'"{name}" in its answer is not {"a " + word.replace("_", "/")}')
     return value

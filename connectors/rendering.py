@@ -23,7 +23,7 @@ from runner.errors import EvaluationError, RequestError
 from runner.language.expressions import condition, evaluate
 from runner.language.fields import FieldType, field_types
 from runner.language.markers import pieces
-from runner.language.types import read_entries
+from runner.language.types import read_entries, read_money
 from runner.language.values import as_text, number_text
 
 Scope = Mapping[str, Json]
@@ -61,7 +61,8 @@ def checked_input(
     _, wrong = read_entries({name: known_types[name] for name in declared}, declared, strict=True)
     for name, what in wrong.items():
         raise RequestError(f"{action.name}: {name}: {what}")
-    return {**dict.fromkeys(action.input), **given}
+    amounts = {name: read_money(known_types[name], value, strict=True) for name, value in declared.items()}
+    return {**dict.fromkeys(action.input), **given, **amounts}
 
 
 def answered(value: Json, scope: Scope) -> Json:

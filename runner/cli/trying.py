@@ -22,9 +22,10 @@ from runner.core.state import Call
 from runner.errors import EvaluationError, NotFound, NotPossible, RequestError
 from runner.language.connections import Connection
 from runner.language.expressions import evaluate
-from runner.language.fields import typed_value
+from runner.language.fields import field_type, typed_value
 from runner.language.flow import RetryWords
 from runner.language.nearest import did_you_mean
+from runner.language.types import read_money
 from runner.outside import ProjectOutside
 from runner.telling import times
 from runner.telling.words import PROGRAM, bare, plain, sentence
@@ -119,7 +120,11 @@ def read_with(given: Sequence[str], fields: Mapping[str, Json]) -> dict[str, Jso
             raise RequestError(f'"{pair}" is not NAME=VALUE (--with)')
         if name.strip() in values:
             raise RequestError(f'"{name.strip()}" is given twice (--with); give it once')
-        values[name.strip()] = typed_value(text, fields.get(name.strip(), "text"))
+        kind = fields.get(name.strip(), "text")
+        try:
+            values[name.strip()] = read_money(field_type(kind), typed_value(text, kind))
+        except ValueError as error:
+            raise RequestError(f"{name.strip()}: {error} (--with)") from error
     return values
 
 

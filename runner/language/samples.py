@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from runner.contract import Action, Json, missing
-from runner.language.types import check_fields, sample
+from runner.language.types import check_fields, field_type, read_money, sample
 
 
 def sample_output(action: Action, given: Mapping[str, Json]) -> dict[str, Json]:
@@ -23,7 +23,7 @@ def sample_output(action: Action, given: Mapping[str, Json]) -> dict[str, Json]:
         declared = {name: action.output[name]} if name in action.output else {}
         is_further = action.open_input and action.open_output and name not in action.input
         if is_further or (declared and name in action.input and not check_fields(declared, {name: value})):
-            output[name] = value
+            output[name] = read_money(field_type(declared[name]), value, strict=True) if declared else value
     return output
 
 

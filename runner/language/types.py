@@ -42,6 +42,7 @@ from runner.language.values import (
 __all__ = ["FieldType", "check_fields", "email_address", "field_type", "is_web_address", "sample"]
 
 MISSING = "is required and has no value"
+MONEY_WRITTEN = "write { value: 12000, currency: JPY }, or a bare number where the type is { money: JPY }"
 
 _MONEY = re.compile(r"([+-]?[0-9][0-9,]*(?:\.[0-9]+)?) ?([A-Z]{3})?")
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?")
@@ -66,9 +67,28 @@ def is_missing(field: FieldType, value: Json) -> bool:
 def read_entry(field: FieldType, value: Json, *, zone: str = "UTC", strict: bool = False) -> Json:
     """The value as its type. Raises ValueError with a sentence. Missing values are the caller's matter."""
     way = WAYS[field.kind]
-    if strict and way.kinds and kind_of(value) not in way.kinds:
-        raise ValueError(f"must be {way.called}, not {shown(value)}")
+    if strict and not takes(field, kind_of(value)):
+        more = f": {MONEY_WRITTEN}" if field.kind == "money" else ""
+        raise ValueError(f"must be {way.called}, not {shown(value)}{more}")
     return way.read(field, value, zone, strict)
+
+
+def takes(field: FieldType, kind: str) -> bool:
+    """Whether a value of this kind is taken as it is. A bare number is money where the type names the currency."""
+    kinds = WAYS[field.kind].kinds
+    return not kinds or kind in kinds or (kind == "number" and bool(field.currency))
+
+
+def read_money(field: FieldType, value: Json, *, strict: bool = False) -> Json:
+    """The value with the money in it, at any depth, read as money; the rest stays as it is. Raises ValueError."""
+    if field.kind == "money" and value is not None:
+        return read_entry(field, value, strict=strict)
+    if field.items is not None and isinstance(value, list | tuple):
+        return [read_money(field.items, item, strict=strict) for item in value]
+    if field.fields is not None and isinstance(value, Mapping):
+        amounts = {name: read_money(kind, value.get(name), strict=strict) for name, kind in field.fields.items()}
+        return {name: amounts.get(name, one) for name, one in value.items()}
+    return value
 
 
 def read_entries(

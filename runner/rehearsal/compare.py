@@ -71,7 +71,8 @@ class Comparison:
         """Everything that: not as expected, in the order of the words."""
         found = [Difference(path=path, what=what) for path, what in happened.trouble]
         expect = self._expect
-        found += self._word("end", happened.end)
+        why = f": {happened.because}" if happened.because and happened.end != "succeeded" else ""
+        found += self._word("end", happened.end, why)
         if expect.because is not None and expect.because not in happened.because:
             found.append(
                 self._differs(
@@ -106,10 +107,10 @@ class Comparison:
     def _differs(self, name: str, what: str, lines: Sequence[str] = (), *more: str | int) -> Difference:
         return Difference(path=(*self._path, name, *more), what=what, lines=tuple(lines))
 
-    def _word(self, name: str, is_so: str) -> Iterator[Difference]:
+    def _word(self, name: str, is_so: str, why: str) -> Iterator[Difference]:
         expected = getattr(self._expect, name)
         if expected not in (None, is_so):
-            yield self._differs(name, f"{name}: not as expected", (f"- {expected}", f"+ {is_so}"))
+            yield self._differs(name, f"{name}: not as expected", (f"- {expected}", f"+ {is_so}{why}"))
 
     def _tries(self, happened: Happened) -> Iterator[Difference]:
         for written, spot in self._spots.get("tries", {}).items():

@@ -11,9 +11,11 @@ from runner.drill.world import Answer, CallName
 from runner.errors import Problem
 from runner.language.bundle import Bundle
 from runner.language.clauses import duration
+from runner.language.fields import field_type
 from runner.language.flow import Verb
 from runner.language.rehearsed import CaseModel, FlowTestModel, VoicesModel
 from runner.language.source import Path, Source
+from runner.language.types import read_money
 from runner.rehearsal.cast import Coming, Parts, Saying
 from runner.rehearsal.names import CALLS, Names, Spot
 
@@ -114,7 +116,7 @@ class Reader:
             for one in said if isinstance(said, list) else [said]:
                 for purpose in self._purposes(spot, one):
                     call = CallName(step=spot.step, purpose=purpose, item=spot.item)
-                    found.setdefault(call, ([], here))[0].extend(self._answers(spot, one))
+                    found.setdefault(call, ([], here))[0].extend(self._answers(spot, one, here))
         return found
 
     def _purposes(self, spot: Spot, said: Any) -> tuple[Purpose, ...]:
@@ -124,16 +126,28 @@ class Reader:
             return ("find",)
         return (cast("Purpose", self._bundle.steps[spot.step].verb),)
 
-    def _answers(self, spot: Spot, said: Any) -> Iterator[Answer]:
+    def _fields(self, spot: Spot, given: Mapping[str, Json], path: Path) -> dict[str, Json]:
+        """Fields of an answer, with its money as the service's answer would have it."""
+        action = self._bundle.actions.get(self._bundle.steps[spot.step].action)
+        known: Mapping[str, Json] = action.output if action is not None and not spot.side else {}
+        found = dict(given)
+        for name in found.keys() & known.keys():
+            try:
+                found[name] = read_money(field_type(known[name]), found[name])
+            except ValueError as error:
+                self.problems.append(self._source.problem("FL006", path, f'"{name}": {error}', on="key"))
+        return found
+
+    def _answers(self, spot: Spot, said: Any, path: Path) -> Iterator[Answer]:
         if isinstance(said, str):
             yield _WORDS[said]
             return
         answer = Answer(summary=said.say or "", stays=bool(said.always))
         words: dict[str, Any] = {name: getattr(answer, name) for name in ("summary", "stays")}
         if hasattr(said, "gives"):
-            words |= {"output": said.gives}
+            words |= {"output": self._fields(spot, said.gives, path)}
         elif hasattr(said, "found"):
-            words |= {"output": said.found, "count": 1}
+            words |= {"output": self._fields(spot, said.found, path), "count": 1}
         elif hasattr(said, "refused"):
             words |= {"result": "refused", "reason": said.refused}
             if said.refused == "not_found" and self._bundle.steps[spot.step].verb == "read" and not spot.side:
@@ -141,7 +155,11 @@ class Reader:
         elif hasattr(said, "not_sent"):
             words |= {"result": "not_sent", "summary": said.not_sent}
         else:
-            words |= {"result": "unknown", "happened": said.unknown == "happened", "output": said.output}
+            words |= {
+                "result": "unknown",
+                "happened": said.unknown == "happened",
+                "output": self._fields(spot, said.output or {}, path),
+            }
         for _ in range(said.times or 1):
             yield Answer(**words)
 

@@ -285,3 +285,13 @@ def test_a_connection_that_is_held_is_left_alone(terminal: Terminal, service: Ht
     said = terminal.type("connectors", "test", "box")
     assert said.err == "amends: box is held by person:me; release it with `amends connections release box`\n"
     assert service.requests == []
+
+
+def test_money_is_typed_as_people_write_it(terminal: Terminal, service: HttpService) -> None:
+    file = terminal.folder / "connectors" / "crm.yaml"
+    file.write_text(CRM.replace("input: { amount: number }", "input: { amount: { money: JPY } }"), encoding="utf-8")
+    said = terminal.type("connectors", "try", "crm.pay", "--with", "amount=48,000 JPY", "--yes")
+    assert (said.code, json.loads(service.requests[0].body)["amount"]) == (0, {"value": 48000, "currency": "JPY"})
+    said = terminal.type("connectors", "try", "crm.pay", "--with", "amount=48000 USD", "--yes")
+    assert (said.code, said.err) == (2, "amends: amount: must be in JPY, not in USD (--with)\n")
+    assert len(service.requests) == 1

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.contract import canonical
+from runner.contract import Json, canonical
 from runner.errors import InputsInvalid
 from runner.language.schemas import read_inputs
 from runner.language.types import (
     check_fields,
     email_address,
     field_type,
+    read_money,
     sample,
 )
 
@@ -205,7 +206,19 @@ def test_check_fields_converts_nothing() -> None:
         'to: the text "a@b" has no domain behind the @: write it as name@example.test',
         'idd: there is no such field, did you mean "id"?',
     )
-    assert check_fields({"m": "money"}, {"m": 5}) == ("m: must be an amount of money, not 5",)
+
+
+def test_a_bare_number_is_money_where_the_type_names_the_currency() -> None:
+    way_out = "write { value: 12000, currency: JPY }, or a bare number where the type is { money: JPY }"
+    yen: Json = {"money": "JPY"}
+    assert check_fields({"m": "money"}, {"m": 5}) == (f"m: must be an amount of money, not 5: {way_out}",)
+    assert check_fields({"m": yen}, {"m": 5}) == ()
+    assert check_fields({"m": yen}, {"m": "5"}) == (f'm: must be an amount of money, not the text "5": {way_out}',)
+    assert read_money(field_type({"list": {"a": yen, "b": "text"}}), [{"a": 5, "b": 5}, {"c": 1}], strict=True) == [
+        {"a": {"value": 5, "currency": "JPY"}, "b": 5},
+        {"c": 1},
+    ]
+    assert read_money(field_type(yen), "48,000 JPY") == {"value": 48000, "currency": "JPY"}
 
 
 def test_samples_fit_their_types() -> None:

@@ -54,6 +54,14 @@ def folder(tmp_path: Path) -> Path:
     return project_in(tmp_path / "flows", FLOW)
 
 
+def test_a_failure_that_is_not_expected_says_why(folder: Path) -> None:
+    outcome = play(
+        folder, f"{GIVEN}  - case: one\n    services: {{ account: {{ refused: invalid, say: Too young. }} }}\n"
+        "    expect: { end: succeeded }\n",
+    )  # fmt: skip
+    assert told(outcome) == ["6 end: not as expected; - succeeded; + failed: Too young."]
+
+
 @pytest.mark.parametrize(
     ("expect", "told_so"),
     [

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rehearsal.stage import play, project_in, told
+from tests.rehearsal.stage import faults, play, project_in, told
 
 LETTERS = """\
 inputs: { rows: { list: { id: text, email: email } }, text: text }
@@ -141,3 +141,28 @@ steps:
     outcome = play(project_in(tmp_path / "flows", flow), cases)
     assert [verdict.is_green for verdict in outcome.verdicts] == [True, False]
     assert told(outcome)[0].startswith("7 input receipt")
+
+
+REFUND = """\
+steps:
+  - { id: payment, read: accounting.get_payment, with: { id: p } }
+  - id: back
+    do: accounting.refund
+    when: ${{ steps.payment.amount > 20000 }}
+    with: { payment: p, amount: "${{ steps.payment.amount.value }}" }
+    unattended: It may leave.
+    compensate: { hand_off: person:aya }
+"""
+
+
+@pytest.mark.parametrize("amount", ["48000 JPY", "48000", "{ value: 48000, currency: JPY }"])
+def test_money_in_an_answer_is_written_as_people_write_it(tmp_path: Path, amount: str) -> None:
+    folder = project_in(tmp_path / "flows", REFUND)
+    connector = folder / "connectors" / "accounting.yaml"
+    text = connector.read_text(encoding="utf-8")
+    connector.write_text(text.replace("order: text, amount: number", "order: text, amount: { money: JPY }", 1), "utf-8")
+    case = f"    services: {{ payment: {{ gives: {{ amount: {amount} }} }} }}\n    expect: {{ calls: [back] }}\n"
+    assert told(play(folder, f"cases:\n  - case: one\n{case}")) == []
+    assert faults(play(folder, f"cases:\n  - case: one\n{case.replace(amount, 'much')}")) == [
+        '4:17 FL006 "amount": the text "much" is not an amount of money: write it as 12,000 JPY|'
+    ]

@@ -13,7 +13,7 @@ from runner.language.check.shapes import Shape, below, kind_of, shape_of_part
 from runner.language.expressions import Marker, key_of, markers, path_of, path_text, use_of
 from runner.language.fields import FieldType, shape_of
 from runner.language.nearest import did_you_mean
-from runner.language.types import WAYS
+from runner.language.types import WAYS, takes
 from runner.language.values import KIND_WORDS
 
 _ON_TEXT = "upper lower trim replace split starts_with ends_with truncate one_line".split()
@@ -169,24 +169,24 @@ def find_unfit_values(context: Context) -> Iterator[Problem]:
 
 
 def _unfit(context: Context, is_strict: bool, name: str, shape: FieldType, text: Text) -> Iterator[Problem]:
-    source, way = only_expression(text.text), WAYS[shape.kind]
+    source = only_expression(text.text)
     tree = parsed(source)
     if source is not None and tree is None:
         return
     kind = _kind(context, text, tree) if tree is not None else "text"
     takes_text = kind == "text" and not is_strict
-    if not kind or not way.kinds or kind in way.kinds or takes_text:
+    if not kind or takes(shape, kind) or takes_text:
         return
     shown = source.strip() if source is not None else "this"
-    called = KIND_WORDS[kind]
-    yield context.source.problem(
-        "FL109", text.path, f'"{name}" takes {way.called}, and {shown} is {called}', _way_out(kind, shape.kind, shown)
-    )
+    what = f'"{name}" takes {WAYS[shape.kind].called}, and {shown} is {KIND_WORDS[kind]}'
+    yield context.source.problem("FL109", text.path, what, _way_out(kind, shape.kind, shown))
 
 
 def _way_out(kind: str, wanted: str, shown: str) -> str:
     if kind == "money" and wanted in ("number", "integer"):
         return f"write {shown}.value"
+    if wanted == "money" and kind in ("number", "text") and shown != "this":
+        return f"write {shown} | money('JPY'), or {{ money: JPY }} where the field is declared"
     if kind == "text" and shown == "this":
         return "take the text around it away"
     if kind == "text" and wanted in ("number", "integer"):
