@@ -259,6 +259,18 @@ def test_a_condition_of_what_is_covered_may_be_a_yes_where_nobody_was_asked(when
     assert [one[:31] for one in found] == ([] if is_asked else ['FL302 "go" may be skipped where'])
 
 
+def test_a_connector_that_does_not_say_whether_a_step_can_be_undone_is_told() -> None:
+    unsaid = {**ACTIONS, "shop.pay": replace(SHOP["shop.pay"], cannot_undo=""), "shop.lines": SHOP["shop.lines"]}
+    assert told(HEAD + PAY, actions=unsaid) == [
+        (
+            'FL203 only a person makes "pay" good, and nothing says whether shop.pay can be undone | say it in its connector at '
+            '"pay": cannot_undo: why not, or undo: how'
+        )
+    ]
+    mark = PAY.replace("{ hand_off: person:tom }", "{ mark: tasks.close, with: { id: x } }")
+    assert told(HEAD + mark, actions=unsaid) == []
+
+
 def test_an_answer_that_is_approved_has_been_read() -> None:
     answer = '  - { id: answer, read: ai.draft, with: { about: "${{ inputs.about }}" } }\n'
     pay = PAY.replace("inputs.no", "steps.answer.text")

@@ -52,6 +52,19 @@ def find_unasked(context: Context) -> Iterator[Problem]:
             yield context.source.problem("FL203", (*path, words.word), what, hint, level="live")
 
 
+@rule("FL203")
+def find_unsaid(context: Context) -> Iterator[Problem]:
+    """A step that only a person makes good, of an action whose connector does not say whether it can be undone."""
+    for placed in context.placed:
+        step, action = placed.step, context.action(placed.step.action)
+        is_left = step.verb == "do" and step.compensate is not None and step.compensate.word == "hand_off"
+        if not is_left or action is None or action.own or action.open_input or action.undo or action.cannot_undo:
+            continue
+        what = f'only a person makes "{step.id}" good, and nothing says whether {step.action} can be undone'
+        hint = f'say it in its connector at "{action.name}": cannot_undo: why not, or undo: how'
+        yield context.source.problem("FL203", (*placed.path, "do"), what, hint, level="warning")
+
+
 @rule("FL204")
 def find_too_early_for_good(context: Context) -> Iterator[Problem]:
     """A step that cannot be undone, and one after it can still fail."""
