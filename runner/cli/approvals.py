@@ -193,7 +193,8 @@ def _sheet(sheet: Sheet) -> Iterator[RenderableType]:
 
 def _to_type(asked: Asked) -> Iterator[RenderableType]:
     where = f"{asked.story.view.run} {asked.name} --hash {asked.gate.hash[:SHORT]}"
-    yield Text("\nWith your own token in AMENDS_TOKEN:")
+    is_own = is_own_draft(asked.story)
+    yield Text("\nIt is a draft of yours, so without a token:" if is_own else "\nWith your own token in AMENDS_TOKEN:")
     told = asked.paper
     for text, command in (
         (told.yes, f"approve {where}"), (told.no, f'reject {where} --reason "…"'),
@@ -232,7 +233,8 @@ def _decide(
     leave_out: Sequence[str], *, as_json: bool,
 ) -> None:  # fmt: skip
     with watching.opened() as amends:
-        by = _whose(amends, token)
+        is_own = is_own_draft(watching.story_of(amends, run))
+        by = watching.ME if is_own else _whose(amends, token)
         asked = _asked(amends, run, name)
         if not seen:
             _confirm(asked, answer)
@@ -245,8 +247,8 @@ def _decide(
             path for path in asked.gate.covers if any(path == item or path.startswith(f"{item}/") for item in leave_out)
         )
         decision = Decision(
-            approval=asked.name, round=asked.gate.round, hash=asked.gate.hash, answer=answer, by=by, proof="token",
-            comment=comment, left_out=left_out or tuple(leave_out),
+            approval=asked.name, round=asked.gate.round, hash=asked.gate.hash, answer=answer, by=by,
+            proof="" if is_own else "token", comment=comment, left_out=left_out or tuple(leave_out),
         )  # fmt: skip
         _record(amends, asked.story.view.run, decision, as_json=as_json)
 
@@ -261,6 +263,11 @@ def _record(amends: Amends, run: str, decision: Decision, *, as_json: bool) -> N
     view = watching.watched(amends, doing, [run])
     watching.tell_rest(amends, view, as_json=as_json, since=before)
     raise typer.Exit(OK)
+
+
+def is_own_draft(story: Story) -> bool:
+    """A draft that whoever has the terminal started in no name of people.yaml: it is theirs to decide."""
+    return story.view.mode == "draft" and story.state.starter == watching.ME
 
 
 def _whose(amends: Amends, token: str) -> str:

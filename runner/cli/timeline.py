@@ -186,9 +186,14 @@ def ending(story: Story, only: str = "") -> Iterator[RenderableType]:
             yield Text(f"Not known:  {', '.join(_some(unknown))}.", style="yellow")
     if story.is_asked:
         yield from _questions(story, only)
-    if orders := typed_orders(story):
+    gates, orders = {} if only or story.state.has_ended else story.state.gates, typed_orders(story)
+    asks = [name for name, gate in gates.items() if gate.status == "open"]
+    if orders or asks:
         yield Text()
         yield Text("You can also" if story.is_asked else "You can", style="bold")
+        for name in asks:
+            command = f"{words.PROGRAM} approvals show {story.view.run}{f' {name}' if len(asks) > 1 else ''}"
+            yield from offered("see what is asked", "It prints what to type for a yes or a no.", command)
         for choice, command in orders.items():
             yield from offered(named(story, choice), consequence(story, choice), command)
     if story.view.mode == "draft":

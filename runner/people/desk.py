@@ -14,7 +14,7 @@ from runner.core.state import State
 from runner.errors import SettingsError
 from runner.language.bundle import Bundle
 from runner.language.duty import calendar_of
-from runner.language.people import Person
+from runner.language.people import ME, Person
 from runner.language.project import Project
 from runner.language.values import is_money
 from runner.people.post import Channel
@@ -53,6 +53,8 @@ class ProjectDesk:
         """See `engine.driven.Desk`. Without a word of the flow: where there is a provider, for money, permissions and
         deletion."""
         step = None if approval.endswith(UNDO) else bundle.step(approval)
+        if state.mode == "draft" and state.starter == ME:
+            return False
         word = step.approval.proof if step is not None and step.approval is not None else ""
         if word or self._project().settings.sign_in is None:
             return word == "sign_in"

@@ -97,6 +97,7 @@ def test_a_run_that_asks_leaves_with_4_and_says_who_is_asked(terminal: Terminal,
     assert said.code == 4
     assert "waits for an approval by person:aya or person:tom until" in said.out
     assert "Asks person:aya or person:tom: Send the offer of 5,000 JPY to Kato?" in said.out
+    assert f"    amends approvals show {run}\n" in said.out
     assert mail.mails == []
     listed = terminal.type("approvals", "list")
     assert (listed.code, run in listed.out, "Send the offer of 5,000 JPY to Kato?" in listed.out) == (0, True, True)
@@ -205,3 +206,16 @@ def test_whoever_sits_there_is_shown_it_and_asked(
     monkeypatch.setattr("typer.confirm", lambda question: True)
     assert terminal.type("approvals", "approve", run).code == 0
     assert len(mail.mails) == 1
+
+
+def test_a_draft_of_the_terminal_is_decided_at_the_terminal(terminal: Terminal, mail: SmtpService) -> None:
+    said = terminal.type("run", "offer", "-i", "name=Kato", "-i", "amount=5000 JPY", "--draft")
+    found = re.search(r"Run (\S+) of offer", said.out)
+    assert found, said
+    assert (
+        f"You can\n  See what is asked. It prints what to type for a yes or a no.\n    amends approvals show {found[1]}\n"
+        in said.out
+    )
+    assert "without a token:" in terminal.type("approvals", "show", found[1]).out
+    done = terminal.type("approvals", "approve", found[1], "--hash", hash_of(terminal, found[1]))
+    assert (done.code, "drafted" in done.out, mail.mails) == (0, True, [])
