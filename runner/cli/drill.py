@@ -55,7 +55,7 @@ def drill(
             page.say_json(drilled.as_json(found, iso(amends.clock.now())))
         else:
             page.show(*_told(found))
-        raise typer.Exit(FAILED if found.untold or found.left_out else OK)
+        raise typer.Exit(FAILED if found.untold or found.failing or found.left_out else OK)
 
 
 def _given(given: list[str], files: list[str], fields: Mapping[str, Json]) -> Iterator[tuple[str, Mapping[str, Json]]]:
@@ -77,9 +77,9 @@ def _keep(amends: Amends, found: Drill, html: str, *, is_record: bool) -> None:
 def _told(found: Drill) -> Iterator[RenderableType]:
     out = page.console()
     yield Text(f"{found.flow}: {words.plain(found.title)}", style="bold")
-    if len(found.situations) > 1:
+    if len(found.situations) > 1 or found.failing:
         yield Group(*(Text(drilled.situation_line(*each), style="dim") for each in enumerate(found.situations)))
-    lines = drilled.lines_of(found)
+    lines = drilled.shown_lines(found)
     if lines:
         yield Text()
         yield _side_by_side(lines, out) if out.width >= WIDE else Group(*_one_by_one(lines, out))
@@ -87,11 +87,9 @@ def _told(found: Drill) -> Iterator[RenderableType]:
     if found.unreached:
         yield Text("Not reached (give --inputs that lead there):")
         yield Group(*(Text(f"  {drilled.unreached_line(one)}") for one in found.unreached))
-    if any("?" in line.there for line in lines):
-        yield Text(drilled.LEGEND, style="dim")
-    yield Text(drilled.verdict(found), style="bold red" if found.untold else "bold")
-    if found.untold:
-        yield Text(drilled.HINT)
+    yield from (Text(legend, style="dim") for legend in drilled.legends(lines))
+    yield Text(drilled.verdict(found), style="bold red" if found.untold or found.failing else "bold")
+    yield from map(Text, drilled.hints(found))
 
 
 def _side_by_side(lines: list[Line], out: Console) -> Table:
@@ -104,9 +102,8 @@ def _side_by_side(lines: list[Line], out: Console) -> Table:
     before = ""
     for line in lines:
         shown = "" if line.step == before else line.step
-        what = f"{line.what} ({line.where})" if line.where else line.what
         style = "red" if line.sign == "failed" else ""
-        cells = (shown, what, line.good, line.there, line.knows, line.end)
+        cells = (shown, line.fails, line.good, line.there, line.knows, line.end)
         table.add_row(page.sign(line.sign, out), *(Text(cell, style=style) for cell in cells))
         before = line.step
     return table
@@ -115,11 +112,10 @@ def _side_by_side(lines: list[Line], out: Console) -> Table:
 def _one_by_one(lines: list[Line], out: Console) -> Iterator[RenderableType]:
     before = ""
     for line in lines:
-        if line.step != before:
+        if line.step and line.step != before:
             yield Text(line.step, style="bold")
         before = line.step
-        where = f" ({line.where})" if line.where else ""
-        head = Text.assemble(page.sign(line.sign, out), f" {line.what}{where}: ", (line.end, "bold"))
+        head = Text.assemble(page.sign(line.sign, out), f" {line.fails}: ", (line.end, "bold"))
         yield Padding(head, (0, 0, 0, 2))
         for name, text in (("made good", line.good), ("outside", line.there), ("knows", line.knows)):
             if text != "-":

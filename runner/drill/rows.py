@@ -10,7 +10,7 @@ from runner.core import events as e
 from runner.core.consents import UNDO
 from runner.core.state import State
 from runner.core.status import standing_of
-from runner.drill.ways import Trial, pattern_of
+from runner.drill.ways import CALM, Trial, pattern_of
 from runner.drill.world import Landed, World
 from runner.engine.simulated import Result
 from runner.language.bundle import Bundle
@@ -68,7 +68,8 @@ class Told:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
     """One step, failing in one way. `situations` are the numbers of those in which all of this is so; `waits` is what
-    the run rests on where it has not ended.
+    the run rests on where it has not ended; `failed_at` and `why` say where and why it failed, where that is another
+    step than the one that was made to fail.
     """
 
     step: str
@@ -82,6 +83,8 @@ class Row:
     end: str = ""
     waits: str = ""
     follows: str = ""
+    failed_at: str = ""
+    why: str = ""
 
     @property
     def is_untold(self) -> bool:
@@ -102,6 +105,11 @@ def left_by(bundle: Bundle, events: Sequence[e.Event], state: State, landed: Seq
     standing = standing_of(state)
     finished = next((event for event in events if isinstance(event, e.RunFinished)), None)
     is_well = standing.status in ENDED_WELL
+    failure = next((one.failure for one in state.scopes.values() if one.failure is not None), None)
+    place = pattern_of(failure.step) if failure is not None else ""
+    is_other = row.way == CALM or place not in ("", row.step, row.after)
+    if failure is not None and is_other and not is_well:
+        row = replace(row, failed_at=place, why=failure.summary)
     return replace(
         row,
         amends=tuple(reading.amends()),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from runner.contract import Json, Purpose
 from runner.drill.persons import Plan, Word
@@ -21,6 +21,7 @@ from runner.language.fields import FieldType, field_types
 from runner.language.flow import MODEL, Flow, Step
 from runner.language.samples import sample_output
 from runner.language.types import sample_entry
+from runner.language.values import is_number
 from runner.people.operations import Order
 
 OWNER = "person:owner"
@@ -28,6 +29,7 @@ SEVERAL = 3
 MOST_TRIES = 60
 """How many values for one step's conditions are tried."""
 OTHER = "something else"
+ELSEWHERE = "other@example.test"
 LETTER = ("subject", "text")
 """Fields that a mail may leave to a template, and a model has to write."""
 WORDS: Mapping[str, Word] = {"no": "no", "late": "late", "yes": "yes"}
@@ -55,10 +57,13 @@ class Situation:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seen:
-    """What a run without a fault came by: the patterns of the steps that began, and `choose#1`, `each*3`."""
+    """What a run without a fault came by: the patterns of the steps that began, `choose#1` and `each*3`, and the
+    steps that failed before they began.
+    """
 
     steps: frozenset[str]
     ways: frozenset[str]
+    fell: frozenset[str] = frozenset()
 
     @property
     def all(self) -> frozenset[str]:
@@ -105,10 +110,13 @@ class _Search:
         self.attempt = attempt
         self.found: list[tuple[Situation, Seen]] = []
         self.known: frozenset[str] = frozenset()
+        self.fell: dict[str, tuple[Situation, Seen]] = {}
 
     def takes(self, situation: Situation, wanted: str = "") -> bool:
         """Keeps a situation that came by what is wanted, or by anything new."""
         came = self.attempt(situation)
+        if came is not None and wanted in came.fell:
+            self.fell.setdefault(wanted, (situation, came))
         if came is None or not (came.all >= {wanted} if wanted else came.all - self.known or not self.found):
             return False
         self.known |= came.all
@@ -116,12 +124,16 @@ class _Search:
         return True
 
     def lead_to(self, stand: Stand, wanted: str) -> None:
-        """Tries what the conditions on the way compare, beginning where most was come by."""
+        """Tries what the conditions on the way compare, beginning where most was come by. Where nothing leads there,
+        a situation in which the step fails before it begins is kept.
+        """
         for before, _ in sorted(self.found, key=lambda one: -len(one[1].steps)):
             for choices in itertools.islice(_choices(self.places, stand, wanted), MOST_TRIES):
                 kept = tuple(one for one in before.choices if all(one.origin != new.origin for new in choices))
                 if self.takes(situation_of(self.places, before.inputs, (*kept, *choices), before.name), wanted):
                     return
+        if wanted in self.fell:
+            self.found.append(self.fell[wanted])
 
 
 def _choices(places: Places, stand: Stand, wanted: str) -> Iterator[tuple[Choice, ...]]:
@@ -165,6 +177,7 @@ def _values(comparison: Comparison) -> list[Json]:
 def situation_of(places: Places, inputs: Mapping[str, Json], choices: tuple[Choice, ...], name: str = "") -> Situation:
     """What a run finds with these choices made; a step that hands over is answered with "go on"."""
     made = _Making(places.bundle, inputs)
+    choices = tuple(made.fitted(choice) for choice in choices)
     for choice in sorted(choices, key=lambda one: not one.is_count):
         made.take(choice)
     hands_over = [stand.pattern for stand in places.stands.values() if stand.step.verb == "hand_off"]
@@ -224,14 +237,26 @@ class _Making:
         meant = {name: kind for name, kind in wanted.items() if not kind.optional or name in LETTER}
         return {name: sample_entry(name, kind) for name, kind in meant.items()}
 
+    def fitted(self, choice: Choice) -> Choice:
+        """The choice with a value of the kind that stands there."""
+        kind, name, rest = choice.origin[0], choice.origin[1], choice.origin[2:]
+        fields = self.bundle.flow.inputs
+        if kind == "steps" and rest:
+            action = self.bundle.actions.get(self.bundle.steps[name].action)
+            name, *rest_of = rest
+            fields, rest = (action.output if action is not None else {}), tuple(rest_of)
+        if choice.is_count or kind not in ("inputs", "steps") or name not in fields:
+            return choice
+        place, value = _fitting(name, field_types({name: fields[name]})[name], rest, choice.value)
+        cut = len(choice.origin) - len(rest)
+        return replace(choice, origin=(*choice.origin[:cut], *place), value=value)
+
     def take(self, choice: Choice) -> None:
         kind, name, rest = choice.origin[0], choice.origin[1], choice.origin[2:]
         if kind == "inputs":
             fields = field_types(self.bundle.flow.inputs)
-            kind_of = fields.get(name)
-            value = self._items(kind_of, name, choice.value) if choice.is_count else choice.value
-            rest = () if kind_of is not None and kind_of.kind == "money" else rest
-            _put(self.inputs, (name, *rest), _fitting(kind_of, value) if not rest else value)
+            value = self._items(fields.get(name), name, choice.value) if choice.is_count else choice.value
+            _put(self.inputs, (name, *rest), value)
             return
         step = self.bundle.steps[name]
         if kind == "outcome":
@@ -288,11 +313,19 @@ def _numbered(value: Json, number: int) -> Json:
     return f"{name}{number}{at}{domain}" if at else f"{value} {number}" if "draft" in value else value
 
 
-def _fitting(kind: FieldType | None, value: Json) -> Json:
-    """Another choice for one that there is not."""
-    if kind is not None and kind.kind == "choice" and value not in kind.choices:
-        return list(kind.choices)[-1]
-    return value
+def _fitting(name: str, kind: FieldType, rest: tuple[str, ...], value: Json) -> tuple[tuple[str, ...], Json]:
+    """The place inside the field and a value for it that is of its kind, where the one that is compared is not."""
+    if kind.kind == "money" and rest in ((), ("value",)) and is_number(value):
+        return (), {**sample_entry(name, kind), "value": value}
+    if rest:
+        return rest, value
+    if kind.kind == "choice" and value not in kind.choices:
+        return rest, list(kind.choices)[-1]
+    if kind.kind == "email" and "@" not in str(value):
+        return rest, ELSEWHERE
+    if kind.kind == "text" and not isinstance(value, str):
+        return rest, OTHER
+    return rest, value
 
 
 def _put(into: Json, path: tuple[str, ...], value: Json) -> None:

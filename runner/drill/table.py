@@ -11,9 +11,9 @@ from runner.contract import Json, digest
 from runner.core import events as e
 from runner.drill.persons import Persons
 from runner.drill.places import Places
-from runner.drill.rows import Row, row_of
+from runner.drill.rows import ENDED_WELL, Row, row_of
 from runner.drill.situations import SEVERAL, Seen, Situation, situations
-from runner.drill.ways import WAYS, Course, Death, Trial, pattern_of, trials
+from runner.drill.ways import CALM, WAYS, Course, Death, Trial, pattern_of, trials
 from runner.drill.world import Preparing, World
 from runner.engine.driven import OPEN_DESK, Desk
 from runner.engine.simulated import Calm, Result, Simulation
@@ -39,7 +39,7 @@ class Unreached:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Drill:
     """The whole table. `trials` is how many runs it took, `seconds` how long; `left_out` counts the rows that were not
-    tried for lack of time.
+    tried for lack of time. `calm` are the runs in which nothing goes wrong.
     """
 
     flow: str
@@ -51,11 +51,22 @@ class Drill:
     trials: int
     seconds: float
     left_out: int = 0
+    calm: tuple[Row, ...] = ()
 
     @property
     def untold(self) -> tuple[Row, ...]:
         """The rows that leave an effect of which nobody is told."""
         return tuple(row for row in self.rows if row.is_untold)
+
+    @property
+    def failing(self) -> tuple[Row, ...]:
+        """The runs that do not end well though nothing goes wrong; an approval that is meant to be a no is none."""
+        return tuple(row for row in self.calm if row.end not in ENDED_WELL and not self._is_meant(row))
+
+    def _is_meant(self, row: Row) -> bool:
+        """A no or a refusal that the situation begins with is where it fails."""
+        chosen = (choice.origin for number in row.situations for choice in self.situations[number].choices)
+        return ("outcome", row.failed_at) in chosen
 
 
 class Driller:
@@ -83,11 +94,12 @@ class Driller:
             raise NotPossible(
                 f"the drill found no inputs for flow {self.bundle.flow.id} ({why}); give some: --inputs FILE"
             )
+        calm = tuple(self._calm(courses))
         rows, left_out = self._rows(courses, began + within)
         return Drill(
             flow=self.bundle.flow.id, title=self.bundle.flow.title, digest=self.bundle.digest, rows=tuple(rows),
-            situations=tuple(found), unreached=tuple(self._unreached(courses)), trials=self.runs,
-            seconds=time.perf_counter() - began, left_out=left_out,
+            situations=tuple(found), unreached=tuple(self._unreached(courses, calm)), trials=self.runs,
+            seconds=time.perf_counter() - began, left_out=left_out, calm=calm,
         )  # fmt: skip
 
     def _rows(self, courses: Sequence[Course], until: float) -> tuple[list[Row], int]:
@@ -103,6 +115,12 @@ class Driller:
         order = {pattern: place for place, pattern in enumerate(self.places.stands)}
         kept = sorted(merged, key=lambda row: (order[row.step], WAYS.index(row.way), merged[row]))
         return [replace(row, situations=tuple(merged[row])) for row in kept], left_out
+
+    def _calm(self, courses: Sequence[Course]) -> Iterator[Row]:
+        merged: dict[Row, list[int]] = {}
+        for number, course in enumerate(courses):
+            merged.setdefault(self.row(Trial(step="", way=CALM, situation=course.situation)), []).append(number)
+        return (replace(row, situations=tuple(numbers)) for row, numbers in merged.items())
 
     def row(self, trial: Trial) -> Row:
         """One trial, run."""
@@ -147,12 +165,15 @@ class Driller:
         course = self.course(situation)
         return None if course is None else seen_in(course)
 
-    def _unreached(self, courses: Sequence[Course]) -> Iterator[Unreached]:
+    def _unreached(self, courses: Sequence[Course], calm: Sequence[Row]) -> Iterator[Unreached]:
         came = [seen_in(course) for course in courses]
         steps = frozenset().union(*(one.steps for one in came))
         ways = frozenset().union(*(one.ways for one in came))
+        failed = {row.failed_at for row in calm}
         for pattern, stand in self.places.stands.items():
-            if pattern not in steps:
+            if pattern not in steps and pattern in failed:
+                yield Unreached(step=pattern, why="failed")
+            elif pattern not in steps:
                 yield Unreached(step=pattern, why=self._why(pattern, steps))
             elif stand.step.verb == "choose":
                 numbers = range(len(stand.step.branches))
@@ -178,12 +199,15 @@ def seen_in(course: Course) -> Seen:
     skipped = {event.step for event in course.events if isinstance(event, e.StepSkipped) and event.why != "no"}
     begun: set[str] = set()
     ways: set[str] = set()
+    failed: set[str] = set()
     for event in course.events:
-        if event.step and event.step not in skipped:
+        if isinstance(event, e.StepFailed | e.ForwardClosed):
+            failed.add(pattern_of(event.step))
+        elif event.step and event.step not in skipped:
             begun.add(pattern_of(event.step))
         if isinstance(event, e.BranchChosen):
             ways.add(f"{pattern_of(event.step)}#{event.branch}")
         elif isinstance(event, e.ScopeStarted) and event.kind == "each":
             count = len(event.value)
             ways.add(f"{pattern_of(event.step)}*{min(count, SEVERAL)}")
-    return Seen(steps=frozenset(begun), ways=frozenset(ways))
+    return Seen(steps=frozenset(begun), ways=frozenset(ways), fell=frozenset(failed - begun))

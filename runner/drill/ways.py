@@ -20,6 +20,8 @@ NOT_SENT = Answer(result="not_sent", stays=True)
 LOST = Answer(result="unknown", happened=True)
 LOST_BEFORE = Answer(result="unknown")
 SILENCE = Answer(result="unknown", happened=True, stays=True)
+CALM = "nothing"
+"""The way of a run in which nothing goes wrong; its step is empty."""
 Said = Mapping[str, Answer | tuple[Answer, ...]]
 """Answers by the purpose of the call."""
 
@@ -292,7 +294,7 @@ class Death(Calm):
 
 
 WAYS: Sequence[str] = (
-    "found", "several", "refused", "not_sent", "lost_happened", "lost_did_not", "lost_for_ever", "no_answer",
+    CALM, "found", "several", "refused", "not_sent", "lost_happened", "lost_did_not", "lost_for_ever", "no_answer",
     "not_found", "killed", "killed_happened", "killed_did_not", "part_refused", "part_lost",
     "no", "late", "never", "answer_nobody_answers",
     "answer_compensate", "answer_close", "undo_no", "undo_late", "undo_refused", "undo_not_sent", "undo_lost_happened",

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 
 from runner.contract import Json
 from runner.drill.places import EVERY
-from runner.drill.rows import Amend, Row, Standing, Told
+from runner.drill.rows import ENDED_WELL, Amend, Row, Standing, Told
 from runner.drill.situations import Choice, Situation
 from runner.drill.table import Drill, Unreached
+from runner.drill.ways import CALM
+from runner.language import values
+from runner.recorded import retold
 from runner.telling import words
 from runner.telling.words import Sign
 from runner.tongue import _, marked, several
 
 WAYS: Mapping[str, str] = {
+    "nothing": marked("nothing goes wrong"),
     "found": marked("found, not made"),
     "several": marked("several records match"),
     "refused": marked("refused"),
@@ -50,6 +54,7 @@ WAYS: Mapping[str, str] = {
 """Each way of failing."""
 NOBODY = marked("NOBODY")
 LEGEND = marked("A step with ? may be there or not, which only a person can find out. Undo: what makes the step good.")
+LEGEND_SILENCE = marked("Nothing can be looked up: asked later what became of it, the service does not answer either.")
 
 _GOOD: Mapping[str, str] = {
     "cancel": marked("{step} cancelled"),
@@ -100,6 +105,13 @@ class Line:
     end: str
     where: str
     sign: Sign
+    why: str = ""
+
+    @property
+    def fails(self) -> str:
+        """What fails, in which situations, and where it then fails by itself."""
+        what = f"{self.what} ({self.where})" if self.where else self.what
+        return _("{what}; then fails {why}", what=what, why=self.why) if self.why else what
 
 
 def line_of(row: Row, *, is_all: bool) -> Line:
@@ -112,11 +124,12 @@ def line_of(row: Row, *, is_all: bool) -> Line:
         step=_placed(row.step, row.item),
         what=what_of(row),
         good=", ".join(good_of(one) for one in row.amends) or "-",
-        there=", ".join(there) or (_("as the flow means it") if row.end in ("succeeded", "drafted") else _("nothing")),
+        there=", ".join(there) or (_("as the flow means it") if row.end in ENDED_WELL else _("nothing")),
         knows=_(NOBODY) if row.is_untold else ", ".join(dict.fromkeys(map(knows_of, row.told))) or "-",
         end=end,
         where="" if is_all else " ".join(letter(number) for number in row.situations),
         sign=_sign_of(row),
+        why=why_of(row),
     )
 
 
@@ -126,6 +139,11 @@ def what_of(row: Row) -> str:
     if row.after == "stop":
         return _("{what} (after a stop)", what=what)
     return _("{what} (after {step} failed)", what=what, step=_placed(row.after, "")) if row.after else what
+
+
+def why_of(row: Row) -> str:
+    """`refund: must be a number`: where and why a run failed that was not made to fail there."""
+    return f"{_placed(row.failed_at, '')}: {words.bare(retold(row.why))}" if row.why else ""
 
 
 def good_of(amend: Amend) -> str:
@@ -146,9 +164,9 @@ def knows_of(one: Told) -> str:
 
 
 def _sign_of(row: Row) -> Sign:
-    if row.is_untold or row.end == "exhausted":
+    if row.is_untold or row.end == "exhausted" or (row.way == CALM and row.end not in ENDED_WELL):
         return "failed"
-    if row.end in ("succeeded", "drafted"):
+    if row.end in ENDED_WELL:
         return "done"
     if any(told.how in ("asked", "approves") for told in row.told):
         return "person"
@@ -176,6 +194,26 @@ def lines_of(drill: Drill) -> list[Line]:
     return [line_of(row, is_all=set(row.situations) == came[row.step]) for row in drill.rows]
 
 
+def calm_of(drill: Drill) -> list[Line]:
+    """The runs in which nothing goes wrong, in words."""
+    return [line_of(row, is_all=len(row.situations) == len(drill.situations)) for row in drill.calm]
+
+
+def shown_lines(drill: Drill) -> list[Line]:
+    """The table as it is shown, calm runs first; ways of one step that come to the same are one line."""
+    merged: dict[Line, list[str]] = {}
+    for line in (*calm_of(drill), *lines_of(drill)):
+        merged.setdefault(replace(line, what=""), []).append(line.what)
+    return [replace(line, what=_("; ").join(what)) for line, what in merged.items()]
+
+
+def legends(lines: Sequence[Line]) -> list[str]:
+    """What has to be known to read these lines."""
+    silence = _(WAYS["lost_for_ever"])
+    is_so = {LEGEND: any("?" in line.there for line in lines), LEGEND_SILENCE: any(silence in ln.what for ln in lines)}
+    return [_(legend) for legend, wanted in is_so.items() if wanted]
+
+
 def letter(number: int) -> str:
     """What a situation is called in the table: A, B … Z, A1 …"""
     return chr(65 + number % 26) + (str(number // 26) if number >= 26 else "")
@@ -197,7 +235,7 @@ def choice_text(choice: Choice) -> str:
     if kind == "outcome":
         return f"{name}: {choice.value}"
     value = {True: _("yes"), False: _("no")}[choice.value] if isinstance(choice.value, bool) else choice.value
-    return f"{name} = {words.plain(value)}"
+    return f"{name} = {words.plain(values.shown(value) if values.is_money(value) else value)}"
 
 
 def unreached_line(one: Unreached) -> str:
@@ -208,13 +246,25 @@ def unreached_line(one: Unreached) -> str:
         return _("{step}: way {number} was never taken", step=place, number=int(number) + 1)
     if one.why == "list":
         return _("{step}: never with {count} items", step=place, count=number)
+    if one.why == "failed":
+        return _("{step}: it fails before it begins", step=place)
     if one.why == "before":
         return _("{step}: every run ended before it", step=place)
     return _("{step}: no made-up value makes its condition so", step=place)
 
 
 def verdict(drill: Drill) -> str:
-    """What it comes to, in one sentence."""
+    """What it comes to: whether it fails by itself, and what all that can go wrong leaves."""
+    return " ".join([*map(_by_itself, drill.failing), _of_rows(drill)])
+
+
+def _by_itself(row: Row) -> str:
+    where = " ".join(letter(number) for number in row.situations)
+    why = why_of(row) or _(words.STATUS_NAMES.get(row.end, row.end))
+    return _("With nothing going wrong, the flow fails by itself ({where}): {why}.", where=where, why=why)
+
+
+def _of_rows(drill: Drill) -> str:
     rows = len(drill.rows)
     if drill.left_out and not drill.untold:
         return _("{rows} rows, and {count} were left out for lack of time.", rows=rows, count=drill.left_out)
@@ -237,22 +287,33 @@ HINT = marked(
 )
 
 
+FAILS_BY_ITSELF = marked(
+    "Mend the flow; or, where only the made-up values are to blame, give inputs that are real, or the connector's "
+    "action a `sample`."
+)
+
+
+def hints(drill: Drill) -> list[str]:
+    """The ways out of what the verdict names."""
+    return [_(hint) for hint, is_so in ((FAILS_BY_ITSELF, drill.failing), (HINT, drill.untold)) if is_so]
+
+
 def as_json(drill: Drill, when: str = "") -> dict[str, Json]:
     """The whole table as data; `says` is each row in words. Inputs that somebody gave are named and not repeated: they
     may be about persons.
     """
-    rows = [
-        {**asdict(row), "untold": row.is_untold, "says": asdict(line)}
-        for row, line in zip(drill.rows, lines_of(drill), strict=True)
-    ]
+    rows, calm = (
+        [{**asdict(row), "untold": row.is_untold, "says": asdict(line)} for row, line in zip(told, lines, strict=True)]
+        for told, lines in ((drill.rows, lines_of(drill)), (drill.calm, calm_of(drill)))
+    )
     return {
-        "flow": drill.flow, "title": drill.title, "digest": drill.digest, "when": when, "rows": rows,
+        "flow": drill.flow, "title": drill.title, "digest": drill.digest, "when": when, "rows": rows, "calm": calm,
         "situations": [
             {"inputs": {} if one.name else dict(one.inputs), "name": one.name,
              "differs": [choice_text(each) for each in one.choices]}
             for one in drill.situations
         ],
         "unreached": [{"step": one.step, "why": unreached_line(one)} for one in drill.unreached],
-        "untold": len(drill.untold), "left_out": drill.left_out, "runs": drill.trials,
+        "untold": len(drill.untold), "failing": len(drill.failing), "left_out": drill.left_out, "runs": drill.trials,
         "seconds": round(drill.seconds, 3),
     }  # fmt: skip

@@ -22,16 +22,16 @@ _JINJA.globals.update(_=_)
 
 def shown(drill: Drill) -> dict[str, Any]:
     """What the table's template needs."""
-    lines = drilled.lines_of(drill)
+    lines = drilled.shown_lines(drill)
     steps = dict.fromkeys(line.step for line in lines)
     return {
         "drill": drill,
         "groups": [(step, [line for line in lines if line.step == step]) for step in steps],
         "situations": [drilled.situation_line(*each) for each in enumerate(drill.situations)],
         "unreached": [drilled.unreached_line(one) for one in drill.unreached],
-        "legend": _(drilled.LEGEND),
+        "legend": " ".join(drilled.legends(lines)),
         "verdict": drilled.verdict(drill),
-        "hint": _(drilled.HINT) if drill.untold else "",
+        "hint": " ".join(drilled.hints(drill)),
     }
 
 

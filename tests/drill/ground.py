@@ -39,11 +39,13 @@ mail: { connector: email, host: mail.example.test, from: "a@x.example" }
 """
 
 
-def driller(folder: Path, text: str, name: str = "tried", people: str = "", **others: str) -> Driller:
+def driller(
+    folder: Path, text: str, name: str = "tried", people: str = "", connector: str = CONNECTOR, **others: str
+) -> Driller:
     """Who drills a flow whose steps (and more) are this text; `others` are further flows."""
     (folder / "flows").mkdir(parents=True)
     (folder / "connectors").mkdir()
-    (folder / "connectors" / "svc.yaml").write_text(CONNECTOR)
+    (folder / "connectors" / "svc.yaml").write_text(connector)
     (folder / "connections.yaml").write_text(CONNECTIONS)
     (folder / "amends.yaml").write_text("zone: UTC\n")
     if people:

@@ -298,4 +298,4 @@ def test_a_fault_that_was_not_injected_is_seen(ground: Ground, rows: Sequence[Ro
 
 def comparable(row: Row) -> Row:
     """Without what a sentence says of the outside, and without what numbers a situation."""
-    return replace(row, waits="", situations=())
+    return replace(row, waits="", why="", situations=())

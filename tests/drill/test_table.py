@@ -16,7 +16,7 @@ from runner.errors import NotPossible
 from runner.language.drills import recorded
 from runner.language.project import Project
 from runner.telling import drilled
-from tests.drill.ground import DEMO, EXAMPLES, UNDO, demo, driller
+from tests.drill.ground import CONNECTOR, DEMO, EXAMPLES, UNDO, demo, driller
 from tests.flows.stage import kinds
 from tests.house import ROOT
 
@@ -291,6 +291,83 @@ def test_the_readme_shows_the_table_as_it_is_printed(
     flow = tmp_path / "demo" / "flows" / "signup_to_paid.yaml"
     flow.write_text(flow.read_text() + "# changed\n")
     assert recorded(tmp_path / "demo", "signup_to_paid") != project.again().bundle("signup_to_paid").digest
+
+
+FAILS = f"""
+steps:
+  - {{ id: got, read: svc.get }}
+  - {{ id: small, do: svc.make, when: "${{{{ steps.got.size == 7 }}}}", {UNDO} }}
+  - {{ id: last, do: svc.make, with: {{ note: "n ${{{{ 10 / (steps.got.size - 7) }}}}" }}, {UNDO} }}
+"""
+
+
+def test_a_flow_that_fails_with_nothing_going_wrong_is_said_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = driller(tmp_path, FAILS).drill()
+    ends = [(row.way, row.situations, row.end, row.failed_at) for row in found.calm]
+    assert ends == [("nothing", (0,), "succeeded", ""), ("nothing", (1,), "compensated", "last")]
+    assert drilled.verdict(found).startswith("With nothing going wrong, the flow fails by itself (B): last: ")
+    died = [row for row in found.rows if (row.step, row.way, row.end) == ("got", "killed", "compensated")]
+    assert [row.failed_at == "last" and "steps.got.size" in row.why for row in died] == [True]
+    assert row_of(found, "small", "refused").why == "", "that it was refused is why"
+    monkeypatch.setenv("COLUMNS", "120")
+    assert cli.run_command(["--project", str(tmp_path), "drill", "tried", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (len(told["calm"]), told["failing"], len(told["rows"])) == (2, 1, len(found.rows))
+    assert cli.run_command(["--project", str(tmp_path), "drill", "tried"]) == 1
+    assert "nothing goes wrong (B)" in " ".join(capsys.readouterr().out.split())
+
+
+def test_ways_of_a_step_that_come_to_the_same_stand_in_one_line(table: Drill) -> None:
+    lines = drilled.shown_lines(table)
+    assert lines[0].fails == "nothing goes wrong"
+    assert next(line.what for line in lines if line.step == "paid") == "refused; cannot be sent"
+    places = [line.step for line in lines]
+    assert [line.step for line in drilled.lines_of(table) if line.step not in places] == []
+    assert len({(line.step, line.good, line.there, line.knows, line.end, line.where) for line in lines}) == len(lines)
+    assert sum(len(line.what.split("; ")) for line in lines) == len(table.rows) + 1
+
+
+DEARER = CONNECTOR.replace("size: number, rows", "size: { money: JPY }, mail: email, rows")
+ASKED = """
+inputs: { mail: email }
+steps:
+  - { id: got, read: svc.get }
+  - id: go
+    approve: Go on?
+    covers: [gone]
+    by: team:ops
+    when: ${{ steps.got.size > 20000 and steps.got.mail != inputs.mail }}
+  - id: gone
+    do: svc.once
+    unattended: It is small.
+    compensate: { none: It is the last step. }
+"""
+
+
+def test_values_that_are_tried_are_of_the_kind_that_stands_there(tmp_path: Path) -> None:
+    found = driller(tmp_path, ASKED, people=PEOPLE, connector=DEARER).drill()
+    assert (found.unreached, found.failing) == ((), ())
+    assert {"no", "late"} <= {row.way for row in found.rows if row.step == "go"}
+    said = drilled.situation_line(1, found.situations[1])
+    assert ("size = 20,001 JPY" in said, "mail = other@example.test" in said) == (True, True)
+
+
+def test_a_step_that_fails_before_it_begins_was_not_reached(tmp_path: Path) -> None:
+    found = driller(
+        tmp_path,
+        f"""
+steps:
+  - {{ id: got, read: svc.get }}
+  - id: odd
+    do: svc.make
+    when: ${{{{ steps.got.size > 5 and 10 / (steps.got.size - steps.got.size) > 3 }}}}
+    {UNDO}
+""",
+    ).drill()
+    assert [row.failed_at for row in found.failing] == ["odd"]
+    assert [drilled.unreached_line(one) for one in found.unreached] == ["odd: it fails before it begins"]
 
 
 def test_an_untold_effect_is_the_end_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
