@@ -202,3 +202,9 @@ def find_missing_key(context: Context) -> Iterator[Problem]:
         hint = "write run_key: what the same event always has, for example ${{ inputs.order_no }}"
         path = ("trigger",) if ("trigger",) in source.keys else ("flow",)
         yield source.problem("FL209", path, what, hint, on="key")
+    final = next((step.id for step in context.flow.every_step() if context.cannot_be_undone(step)), "")
+    form = next((path for path, trigger in context.triggers if "form" in trigger), None)
+    if final and form is not None and not kinds and not is_unsure:
+        what = f'a form that is filled in twice makes two runs, and "{final}" cannot be undone'
+        hint = "write run_key: what both have, for example ${{ inputs.order_no }}; ${{ trigger.id }} if each is meant"
+        yield source.problem("FL209", (*form, "form"), what, hint, on="key", level="warning")
