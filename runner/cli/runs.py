@@ -237,7 +237,7 @@ def hold(record: RecordName, reason: Reason = "", by: By = "") -> None:
 @COMMANDS.command(help="Release a record that a person holds; what waits for it goes on.")
 def release(record: RecordName, reason: Reason = "", by: By = "") -> None:
     _hold(record, reason, by, is_held=False)
-    page.say(f"Released: {record}. What waits for it goes on with `{PROGRAM} serve` or the next command.")
+    page.say(f"Released: {record}. What waits for it goes on with `{PROGRAM} serve`, or when it is watched.")
 
 
 def _hold(record: str, reason: str, by: str, *, is_held: bool) -> None:

@@ -6,7 +6,9 @@ import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 import typer
 
@@ -36,13 +38,15 @@ def serve(
         logging.getLogger("amends.triggers").setLevel(logging.INFO)  # slots without a run, flows that changed
         told: list[str] = []
         door = WebDoor(amends, host=host, port=port, on_open=lambda *pages: told.extend(_pages(*pages)))
-        asyncio.run(amends.serve(lambda active: _ready(amends, active, told), _tell, door))
+        asyncio.run(
+            amends.serve(lambda active: _ready(amends, active, told), partial(_tell, place.zone_of(amends)), door)
+        )
         page.say("Stopped. Runs that have not ended go on with the next start.")
 
 
-def _tell(run: str, events: Sequence[e.Event], state: State) -> None:
+def _tell(zone: str, run: str, events: Sequence[e.Event], state: State) -> None:
     """One line for a run that has ended or needs somebody."""
-    at = f"{datetime.now().astimezone():%H:%M:%S} {run} ({state.flow})"
+    at = f"{datetime.now(ZoneInfo(zone)):%H:%M:%S} {run} ({state.flow})"
     for event in events:
         if isinstance(event, e.HandedOff):
             page.say(f"{at} needs {event.owner}: {words.PROGRAM} handoffs show {run} {event.handoff}")

@@ -112,7 +112,7 @@ def watched(amends: Amends, doing: Callable[[Driver], Awaitable[RunView]], found
         story = story_of(amends, found[0])
         told = {line.step: line.text for line in story.lines if line.sign != "person"}
         became = "".join(f"\nStep {step}: {told[step]}" for step in calling if step in told)
-        goes_on = f"is not stopped: it goes on with `{words.PROGRAM} serve` or the next command"
+        goes_on = f"is not stopped: it goes on with `{words.PROGRAM} serve`"
         raise place.Interrupted(
             f"{became}\nYou have stopped watching, and run {found[0]} "
             f"{status_line(story) if story.is_asked else goes_on}.\n"
@@ -153,7 +153,7 @@ def start_and_watch(
     if as_json:
         page.say_json(timeline.as_json(story_of(amends, view.run)))
     elif view.ended_at is None:
-        page.say(f"It goes on with `{words.PROGRAM} serve` or the next command.")
+        page.say(f"It goes on with `{words.PROGRAM} serve` or `{words.PROGRAM} runs watch {view.run}`.")
     return OK
 
 

@@ -98,6 +98,7 @@ def _of_approval(matter: Matter, it: Outgoing) -> Letter:
             link=f"{matter.address}/runs/{it.run}",
         )
     by = state.starter and _("{person} has started it.", person=matter.name(state.starter))
+    by = by[:1].upper() + by[1:]
     return _letter(
         _("Please decide: {question}", question=matter.plain(matter.question)),
         _(_ASKED[it.kind]),

@@ -1,5 +1,5 @@
-"""Tells whoever owns a flow what led to no run: arrivals that were refused or could not be read, and slots that were
-skipped one after the other."""
+"""Tells whoever owns a flow what led to no run: arrivals that were refused, unreadable or a conflict, and slots that
+were skipped one after the other."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ class Strays:
                 title=bundle.flow.title,
             )  # fmt: skip
             text = "\n\n".join((
-                _("What came to {source} did not fit the inputs of the flow, or could not be read. It is kept.",
-                  source=source.replace(":", " ")),
+                _("What came to {source} did not fit the inputs of the flow, could not be read, or is known already "
+                  "with other content. It is kept.", source=source.replace(":", " ")),
                 _("The page says why, and has it taken again when the flow was put right. The next message of "
                   "this kind comes in an hour at the earliest."),
             ))  # fmt: skip

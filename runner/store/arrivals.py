@@ -280,10 +280,10 @@ def found(arrival: str, *, flow: str = "") -> Callable[[Connection], Sequence[Ar
 
 
 def strays(flow: str, source: str, since: int) -> Callable[[Connection], tuple[int, int]]:
-    """For `SqlStore.ask`: how many arrivals after `since` were refused or unreadable, and when the newest came."""
+    """For `SqlStore.ask`: how many arrivals after `since` led to no run and should have, and when the newest came."""
     asked = select(func.count(), func.max(arrivals.c.at)).where(
         arrivals.c.flow == flow, arrivals.c.at > since, arrivals.c.source == source,
-        arrivals.c.status.in_(("refused", "unreadable")),
+        arrivals.c.status.in_(("refused", "unreadable", "conflict")),
     )  # fmt: skip
 
     def ask(connection: Connection) -> tuple[int, int]:

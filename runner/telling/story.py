@@ -175,7 +175,7 @@ def status_line(story: Story, named: Callable[[str], str] = words.plain) -> str:
         form = WAITS_UNTIL if at else marked("{status}: step {step} waits for {thing}")
         return _(form, status=text, step=step, thing=thing, time=at)
     if view.wake_at is None:
-        thing = thing or _("it is taken up by the next command or by `amends serve`")
+        thing = thing or _("it is taken up by `amends serve`, or when it is watched")
         return _("{status}: {thing}", status=text, thing=thing)
     left = times.left(view.wake_at - story.now)
     return _("{status}: step {step} goes on at {time} ({left})", status=text, step=step, time=at, left=left)

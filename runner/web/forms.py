@@ -313,10 +313,13 @@ REFUSED = marked("This cannot be taken. It was noted, and the people who look af
 
 def _conflict(sheet: Sheet, told: Page, run: str) -> Response:
     """The same page was sent before and says something else now, or what it is about is known already."""
+    if "trigger" not in sheet.flow.run_key:
+        text = _("There is a request about this already, and it says something else. What is here now was not taken.")
+        return sheet.show(told, text=text, code=409)
     text = _("This was sent before with other content, and what is here now was not taken.")
     if run:
         text += " " + _("The reference of what was sent before: {reference}.", reference=run)
-    if "id" not in sheet.said and "trigger" in sheet.flow.run_key:
+    if "id" not in sheet.said:
         text += " " + _("Send it again if it is meant as another one.")
     return sheet.show(told, text=text, code=409)
 

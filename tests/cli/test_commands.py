@@ -13,6 +13,7 @@ import time
 import types
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 import typer
@@ -21,7 +22,10 @@ from rich.console import Console
 from runner.cli import NOUNS, page, run_command
 from runner.cli.failures import guarded
 from runner.cli.lists import run_lines
+from runner.cli.serve import _tell
 from runner.cli.watching import code_of
+from runner.core import events as e
+from runner.core.state import State
 from runner.telling.words import STATUS
 from tests.cli.scripted import Play, bundle_of
 from tests.cli.terminal import LIMIT, PROGRAM, Running, Terminal, amends, environment
@@ -389,7 +393,7 @@ def test_what_failed_before_anything_was_done_can_be_started_anew(terminal: Term
 def test_pausing_and_going_on(terminal: Terminal) -> None:
     said = terminal.type("run", "slow", "--detach")
     run = run_id(said.out)
-    assert (said.code, said.out.splitlines()[1]) == (0, "It goes on with `amends serve` or the next command.")
+    assert (said.code, said.out.splitlines()[1]) == (0, f"It goes on with `amends serve` or `amends runs watch {run}`.")
     paused = terminal.type("runs", "pause", run, "--reason", "Stocktaking.")
     assert "person:me pauses it. Stocktaking." in paused.out
     assert terminal.type("runs", "watch", run).code == 4
@@ -728,3 +732,12 @@ def test_what_only_reads_loads_neither_flows_nor_engine(typed: str, terminal: Te
         text=True, timeout=LIMIT,
     )  # fmt: skip
     assert done.stderr == "0 []\n"
+
+
+def test_what_serve_prints_has_the_times_of_the_project(capsys: pytest.CaptureFixture[str]) -> None:
+    state = cast(State, types.SimpleNamespace(flow="small"))
+    hours = set()
+    for zone in ("Asia/Tokyo", "UTC"):
+        _tell(zone, "R-1", [e.RunFinished(at=0, status="succeeded")], state)
+        hours.add(capsys.readouterr().out[:2])
+    assert len(hours) == 2

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeVar
+from types import SimpleNamespace
+from typing import TypeVar, cast
 
 import pytest
 
@@ -13,9 +14,11 @@ from runner.app import Amends, OwnDriver
 from runner.clock import DAY, HOUR, MINUTE
 from runner.contract import Json
 from runner.core import events as e
+from runner.core.state import State
 from runner.engine.starting import Wish
 from runner.errors import AlreadySo
 from runner.language.project import Project
+from runner.people.letters import Matter, letter_about
 from runner.people.operations import Order
 from runner.people.strays import Strays
 from runner.store import notices, outbox
@@ -513,7 +516,7 @@ async def test_the_owner_hears_once_an_hour_of_what_led_to_no_run(tmp_path: Path
 
             async def come(*names: str) -> list[tuple[str, str]]:
                 for name in names:
-                    coming = Coming(id=name, digest=name, names={"event": {"text": name} if "fits" in name else {}})
+                    coming = Coming(id=name[:4], digest=name, names={"event": {"text": name} if "fits" in name else {}})
                     await driver.triggers.intake.take(driver.triggers.active.on("event", "parcel"), coming)
                 office.clock.at += 1
                 await strays.look()
@@ -528,6 +531,8 @@ async def test_the_owner_hears_once_an_hour_of_what_led_to_no_run(tmp_path: Path
             mail.tell(SmtpScript(at_connect=["drop"]))
             assert await come("five") == []
             assert await come() == [("tom", "1 arrival led to no run: Letters go out")]
+            office.clock.at += HOUR
+            assert await come("fits otherwise") == [("tom", "1 arrival led to no run: Letters go out")], "a conflict"
 
 
 async def test_the_owner_hears_once_of_slots_that_are_skipped_one_after_the_other(tmp_path: Path) -> None:
@@ -594,3 +599,15 @@ async def test_a_run_waits_until_silence_is_a_no_and_says_who_is_asked_before(tm
             f"{waits.replace('leads', 'leads or person:tom')}"
         )
         amends.close()
+
+
+def test_a_sentence_about_who_has_started_it_begins_with_a_capital_letter() -> None:
+    state = cast(
+        State, SimpleNamespace(starter="person:me", gates={"go": SimpleNamespace(due=0)}, handoffs={}, mode="live")
+    )
+    matter = Matter(
+        title="An offer", state=state, address="", zone="UTC", name=lambda _person: "whoever has the terminal",
+        veil=str, question="Send it?", locator="L", is_to_be_seen=False,
+    )  # fmt: skip
+    letter = letter_about(matter, cast(Outgoing, SimpleNamespace(kind="asked", about="go", round=1)))
+    assert "Whoever has the terminal has started it." in letter.text

@@ -182,6 +182,16 @@ async def test_the_same_page_with_other_content_is_told_and_can_be_sent_as_anoth
     assert {began(console, view.run).inputs["name"] for view in runs_of(console)} == {"Ben", "Bea"}
 
 
+async def test_a_page_about_what_is_known_already_says_so(tmp_path: Path) -> None:
+    keyed = ASK.replace("${{ trigger.id }}", "${{ inputs.name }}")
+    async with office(tmp_path / "acme", {"ask": keyed}) as console:
+        await (await Filler(console, "ask").open()).send({"in.name": "A-2"})
+        page = await (await Filler(console, "ask").open()).send({"in.name": "A-2", "in.mail": "kato@customer.test"})
+        assert page.status_code == 409
+        assert "There is a request about this already, and it says something else." in words_of(page)
+        assert ("sent before" in page.text, len(runs_of(console))) == (False, 1)
+
+
 async def test_a_form_of_two_flows_starts_both(tmp_path: Path) -> None:
     second = ASK.replace("flow: ask", "flow: also").replace("mail: email or empty", "size: integer")
     filled = ASK.replace("flow: ask", "flow: web").replace(
