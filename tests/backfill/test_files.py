@@ -216,8 +216,10 @@ def change(file: Path, old: str, new: str, member: str = "xl/worksheets/sheet1.x
     """The workbook with a text of its XML replaced."""
     with zipfile.ZipFile(file) as before:
         parts = {name: before.read(name) for name in before.namelist()}
-    assert old in parts[member].decode()
-    parts[member] = parts[member].decode().replace(old, new).encode()
+    # With lxml on the machine openpyxl writes an empty element in another way.
+    text = parts[member].decode().replace(" />", "/>").replace("<v></v>", "<v/>")
+    assert old in text
+    parts[member] = text.replace(old, new).encode()
     with zipfile.ZipFile(file, "w") as after:
         for name, data in parts.items():
             after.writestr(name, data)
@@ -308,7 +310,7 @@ def test_a_json_value_is_taken_as_it_is() -> None:
 
 def test_formulas_count_with_their_result(file: Path) -> None:
     path = book(file, [["name", "amount"], ["a", 1], ["b", "=B2+1"], ["c", "=B3+1"], ["d", 4]])
-    change(path, "<f>B2+1</f><v />", "<f>B2+1</f><v>2</v>")
+    change(path, "<f>B2+1</f><v/>", "<f>B2+1</f><v>2</v>")
     cells = [row.cells["amount"] for row in read(path)[1]]
     assert [give("integer", cell) for cell in cells if not cell.why] == [1, 2, 4]
     assert cells[2].why.startswith("is a formula without a result")
@@ -316,7 +318,7 @@ def test_formulas_count_with_their_result(file: Path) -> None:
 
 def test_a_size_that_lies_hides_nothing(file: Path) -> None:
     path = book(file, [["name", "amount"], ["a", 1], ["b", 2]])
-    change(path, '<dimension ref="A1:B3" />', '<dimension ref="A1" />')
+    change(path, '<dimension ref="A1:B3"/>', '<dimension ref="A1"/>')
     assert [row.cells["amount"].value for row in read(path)[1]] == [1, 2]
 
 

@@ -409,7 +409,7 @@ SECRETS = [
     "a\"quoted'one",
     "per%cent&and=more",
     '{"type": "service", "key": "abc/def+ghi=="}',
-    "日本の鍵",
+    "日本の長い鍵",
 ]
 WAYS: list[dict[str, Any]] = [
     {"bearer": {"secret": "S"}},
