@@ -21,10 +21,7 @@ DOES: Mapping[str, str] = {
     "stop_compensate": marked("Nothing more is begun. What the run has done is made good, the newest first."),
     "compensate": marked("Nothing more is begun. What the run has done is made good, the newest first."),
     "take_over": marked("All that is left of the run is yours: nothing more is done by itself, and the run is closed."),
-    "rerun": marked(
-        "A new run begins with the same inputs under the same key, and with the flow as it is now. Who approved this "
-        "one is asked again."
-    ),
+    "rerun": marked("A new run begins with the same inputs under the same key, and with the flow as it is now."),
     "retry": marked("The step is tried again, and the run goes on from there."),
     "again": marked("The service is asked once more with the same key, so it does not do the same thing twice."),
     "skip": marked("The run goes on as if this step had nothing to do."),
@@ -39,6 +36,10 @@ DOES: Mapping[str, str] = {
 """By choice."""
 
 BY_CASE: Mapping[str, str] = {
+    "rerun approved": marked(
+        "A new run begins with the same inputs under the same key, and with the flow as it is now. Who approved this "
+        "one is asked again."
+    ),
     "did_not closed": marked("Nothing is to be made good for it. Nothing is sent."),
     "happened closed": marked("It counts as done, and is made good in its turn."),
     "go_on closed": marked("The rest is made good first. This question stays open."),
@@ -74,6 +75,7 @@ MAKES_GOOD = ("compensate", "stop_compensate")
 def consequence(story: Story, choice: str, handoff: HandOff | None = None) -> str:
     """What this choice will do, in a sentence or two."""
     case = "draft" if story.view.mode == "draft" else ""
+    case = "approved" if choice == "rerun" and any(gate.yes for gate in story.state.gates.values()) else case
     if handoff is not None:
         purpose, _call = call_of(story, handoff)
         is_closed = is_closed_at(story.state, handoff.step)

@@ -6,9 +6,13 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from runner.telling.consequences import consequence
+from runner.telling.story import Story
 from tests.cli.terminal import Said, Terminal
 from tests.support.smtp_service import SmtpService, running_smtp
 
@@ -219,3 +223,10 @@ def test_a_draft_of_the_terminal_is_decided_at_the_terminal(terminal: Terminal, 
     assert "without a token:" in terminal.type("approvals", "show", found[1]).out
     done = terminal.type("approvals", "approve", found[1], "--hash", hash_of(terminal, found[1]))
     assert (done.code, "drafted" in done.out, mail.mails) == (0, True, [])
+
+
+@pytest.mark.parametrize(("yes", "is_told"), [(("person:tom",), True), ((), False)])
+def test_only_a_run_that_was_approved_is_approved_again(yes: tuple[str, ...], is_told: bool) -> None:
+    gates = {"go": SimpleNamespace(yes=yes)}
+    story = SimpleNamespace(view=SimpleNamespace(mode="live"), state=SimpleNamespace(gates=gates))
+    assert ("Who approved this one is asked again." in consequence(cast(Story, story), "rerun")) == is_told
