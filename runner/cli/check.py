@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,9 @@ from runner.language.kept import Told, check_again
 from runner.language.nearest import did_you_mean
 from runner.language.problems import render
 from runner.language.project import YAML, Project
+from runner.language.rehearsed import flow_of
+from runner.outside import ProjectOutside
+from runner.rehearsal.suite import Outcome, faults, flow_tests
 from runner.telling import times
 
 FORMATS = ("text", "json", "github", "sarif")
@@ -47,7 +51,11 @@ def check(
         fixing.show_fixes(project, wanted, write=not diff)
         project = project.again()
     told = check_again(project, wanted)
-    problems = in_file_order([*project.problems(), *(one for flow in told for one in flow.problems)])
+    tests = _tests(project, told, wanted)
+    problems = in_file_order(
+        [*project.problems(), *(one for flow in told for one in flow.problems)]
+        + [one for test in tests for one in test.problems if one.file == test.file]
+    )
     errors = sum(one.level == "error" for one in problems)
     if as_json or form == "json":
         files = [flow.file for flow in told]
@@ -58,10 +66,18 @@ def check(
         page.say(*formats.github(problems, formats.from_the_root(project.folder)), _summary(project, told, problems))
     else:
         texts = {**project.texts, **{flow.file: flow.text for flow in told}}
+        texts |= {test.file: test.texts.get(test.file, "") for test in tests}
         if problems:
             page.say(*(render(problem, texts.get(problem.file, "")) for problem in problems), "")
         page.say(_summary(project, told, problems))
     raise typer.Exit(WRONG if errors else OK)
+
+
+def _tests(project: Project, told: Sequence[Told], wanted: str | None) -> list[Outcome]:
+    """The flow tests of the flows that are checked, none of them played; of all flows also those that test no flow."""
+    flows, outside = {Path(flow.file).stem for flow in told}, ProjectOutside(project)
+    files = [file for file in flow_tests(project) if wanted is None or flow_of(file.name) in flows]
+    return [faults(project, file, lambda bundle: partial(outside.connector, bundle)) for file in files]
 
 
 def in_file_order(problems: Sequence[Problem]) -> list[Problem]:

@@ -83,6 +83,11 @@ def rehearse(project: Project, file: Path, connecting: Connecting, only: str = "
     return _played(project, test, stage, only, texts)
 
 
+def faults(project: Project, file: Path, connecting: Connecting) -> Outcome:
+    """What is wrong with a flow test as it is written; no case of it is played."""
+    return rehearse(project, file, connecting, only="\0")
+
+
 def _played(project: Project, test: Rehearsed, stage: Stage, only: str, texts: dict[str, str]) -> Outcome:
     model, source = test.model, test.source
     assert model is not None

@@ -291,3 +291,22 @@ def test_the_table_as_json(shop: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert flow["flow"] == "stock_order"
     assert {"step", "depth", "does", "effect", "tried", "made_good", "asked"} == set(flow["steps"][0])
     assert any(step["made_good"].startswith("quarantine") for step in flow["steps"])
+
+
+# --- flow tests ----------------------------------------------------------------------------------------------------
+
+
+def test_a_flow_test_is_looked_into_and_not_played(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    test = shop / "stock_order.test.yaml"
+    text = test.read_text(encoding="utf-8")
+    for old, new, told in (
+        ("calls: []", "call: []", 'FL003  "call" is not a key of expect'),
+        ("- shipment:", "- shipmet:", 'did you mean "shipment"?'),
+        ("end: succeeded", "end: failed", ""),
+    ):
+        assert old in text
+        test.write_text(text.replace(old, new), encoding="utf-8")
+        assert cli.run_command(["check", str(shop / "stock_order.yaml")]) == (2 if told else 0)
+        out = capsys.readouterr().out
+        assert ("stock_order.test.yaml:" in out) == bool(told)
+        assert told in out

@@ -271,6 +271,34 @@ def test_a_connector_that_does_not_say_whether_a_step_can_be_undone_is_told() ->
     assert told(HEAD + mark, actions=unsaid) == []
 
 
+NO = """  - id: told_no
+    do: mail.send
+    when: ${{ outcome.go == 'no' }}
+    with: { to: aya@acme.example, subject: No, text: No }
+    unattended: A person has said no.
+    compensate: { none: It is the last step. }
+"""
+
+
+def test_an_approval_that_cannot_be_read_is_told_once() -> None:
+    text = gate("by: team:leads", "by: tom\n    if_no: continue") + NO
+    text = text.replace("    do: shop.pay", "    do: shop.pay\n    accept_order: The letter leaves only on a no.")
+    assert [one[:23] for one in told(text)] == ['FL006 "tom" names nobod']
+
+
+def test_what_was_done_was_not_said_no_to() -> None:
+    go = GO.replace("    covers", "    if_no: continue\n    covers")
+    letter = NO.replace("told_no", "told").replace("outcome.go == 'no'", "outcome.pay == 'done'")
+    pay = PAY.replace("    with", "    accept_order: It is last.\n    with")
+    assert told(HEAD + go + pay + letter + NO) == []
+    assert [one[:12] for one in told(HEAD + go + pay + letter + NO.replace("== 'no'", "!= 'yes'"))] == ['FL204 "told"']
+
+
+def test_a_do_that_only_reads_is_told_once() -> None:
+    found = told(HEAD + "  - { id: plan, do: billing.get_plan, with: { code: pro } }\n")
+    assert [one[:6] for one in found] == ["FL201 "]
+
+
 def test_an_answer_that_is_approved_has_been_read() -> None:
     answer = '  - { id: answer, read: ai.draft, with: { about: "${{ inputs.about }}" } }\n'
     pay = PAY.replace("inputs.no", "steps.answer.text")

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from runner.contract import Action, Retry
 from runner.errors import Problem
 from runner.language.check.context import Context, Placed, rule
-from runner.language.check.guards import exclude
+from runner.language.check.guards import exclude, values_of
 from runner.language.flow import RetryWords
+from runner.language.load import steps_in
 from runner.language.source import Path
 
 ONCE_TRIES = 4
@@ -23,7 +24,8 @@ def find_no_compensation(context: Context) -> Iterator[Problem]:
     """A step that changes the world and does not say how it is made good."""
     for placed in context.placed:
         step, action = placed.step, context.action(placed.step.action)
-        if step.verb == "do" and step.compensate is None and not context.is_broken(placed.path):
+        is_read = action is not None and action.effect == "read"
+        if step.verb == "do" and step.compensate is None and not is_read and not context.is_broken(placed.path):
             hint = "cancel, mark, correct, quarantine or hand_off; or none with a reason"
             if action is not None and action.undo is not None:
                 hint = f"{step.action} has an undo of its own: compensate: cancel"
@@ -34,9 +36,12 @@ def find_no_compensation(context: Context) -> Iterator[Problem]:
 @rule("FL203")
 def find_unasked(context: Context) -> Iterator[Problem]:
     """A step or compensation that cannot be undone: nobody is asked, and no reason why not."""
+    lost = [said for _, said in steps_in(context.source.data) if said.get("id") in context.source.lost]
+    unread = {name for said in lost if isinstance(said.get("covers"), list) for name in said["covers"]}
     for placed in context.placed:
         step, why = placed.step, context.cannot_be_undone(placed.step)
-        if why and not step.unattended and step.id not in context.gates and not context.is_broken(placed.path):
+        is_asked = step.id in context.gates or step.id in unread
+        if why and not step.unattended and not is_asked and not context.is_broken(placed.path):
             what = f'"{step.id}" cannot be undone, and nobody is asked before it'
             hint = f"{why} Put an approve step before it that covers it, or {REASON}"
             if step.tool_of:
@@ -99,12 +104,23 @@ def _may_fail_after(context: Context, placed: Placed) -> tuple[str, str]:
     lists = [outer.step for outer in placed.around if outer.step.verb == "each"]
     own = {placed.step.id, placed.step.tool_of, *(each.id for each in lists)} - {""}
     for one in context.placed:
-        if own & one.earlier and one.step.verb in _CAN_FAIL and not exclude(placed.guards, one.guards):
+        if own & one.earlier and one.step.verb in _CAN_FAIL and not _exclude(context, placed, one):
             return f'"{one.step.id}"', "move it to the end"
     for each in lists:
         if each.if_one_fails == "stop":
             return f'the next item of "{each.id}"', f'write if_one_fails: continue at "{each.id}"'
     return "", ""
+
+
+def _exclude(context: Context, one: Placed, other: Placed) -> bool:
+    """Whether never both run; what was done was not said no to."""
+    said = values_of(one.guards), values_of(other.guards)
+    return exclude(one.guards, other.guards) or any(
+        value == "done" and theirs.get(("outcome", gate.step.id)) == "no"
+        for mine, theirs in (said, said[::-1])
+        for path, value in mine.items()
+        for gate in (context.gates.get(path[1], ()) if path[0] == "outcome" else ())
+    )
 
 
 # --- FL205 ---------------------------------------------------------------------------------------------------------

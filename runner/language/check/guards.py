@@ -53,10 +53,15 @@ def guards_of(text: Text) -> tuple[str, ...]:
 def exclude(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     """Whether some conditions never hold together with others: two values of one name, or a yes and its no."""
     mine, theirs = ([part for guard in guards for part in _parts(guard)] for guards in (one, other))
-    values = dict(filter(None, map(_value_of, mine)))
+    values = values_of(one)
     return any(
         (found := _value_of(part)) is not None and values.get(found[0], found[1]) != found[1] for part in theirs
     ) or any(_denies(part, each) or _denies(each, part) for part in mine for each in theirs)
+
+
+def values_of(guards: tuple[str, ...]) -> dict[Any, Any]:
+    """What names are where these conditions hold: name to value, as `name == 'value'` says it."""
+    return dict(filter(None, (_value_of(part) for guard in guards for part in _parts(guard))))
 
 
 def _value_of(part: Any, ops: tuple[str, ...] = ("eq",)) -> tuple[Any, Any] | None:

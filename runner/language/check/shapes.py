@@ -129,6 +129,8 @@ def _items(shape: Shape) -> Shape:
 
 
 def _outcome(context: Context, name: str) -> Shape:
+    if name in context.source.lost:
+        return None
     words = _ANSWERS if name in context.by_id and context.by_id[name].step.verb == "approve" else _ENDS
     return FieldType(kind="choice", choices={word: word for word in words})
 
