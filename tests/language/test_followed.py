@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.language.test_check_scopes import HEAD, told
+from runner.contract import Json
+from tests.language.test_check_scopes import HEAD, SHOP, told
 
 ASK = '  - { id: answer, read: ai.draft, with: { about: "${{ inputs.about }}" } }\n'
 PAY = """  - id: pay
@@ -138,3 +141,19 @@ def test_kinds_flow_through(expression: str, expected: str) -> None:
 def test_kinds_of_keys_and_moments(old: str, new: str, expected: str) -> None:
     found = told((HEAD + "  - { id: nap, wait: 1 day }\n").replace(old, new))
     assert [one.startswith(expected) for one in found] == ([True] if expected else [])
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ({"money": "JPY"}, "${{ inputs.count }}", []),
+        ({"money": "JPY"}, "48000", []),
+        ("money", "${{ inputs.count }}", ["FL109 \"what\" takes an amount of money, and inputs.count is a number | write inputs.count | money('JPY'), or { money: JPY } where the field is declared"]),
+    ],
+)  # fmt: skip
+def test_a_number_fits_money_of_a_known_currency(
+    field: Json, value: str, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SHOP, "shop.pay", replace(SHOP["shop.pay"], input={"what": field}))
+    steps = PAY.replace("WHAT", f'"{value}"' if "$" in value else value)
+    assert [one for one in told(DRAFT + steps) if one[:5] in ("FL109", "FL006")] == expected
