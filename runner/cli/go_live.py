@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from runner.app import Amends
 from runner.cli import OK, WRONG, page, place
 from runner.cli.run import opened
 from runner.clock import iso
+from runner.drawing.plan import bare
 from runner.drill.table import Drill
 from runner.drilling import drill_of
 from runner.errors import NotPossible
@@ -24,6 +26,9 @@ from runner.language.flow import Flow, Step
 from runner.language.modes import Mode, with_mode
 from runner.language.problems import render
 from runner.language.project import Project
+from runner.language.rehearsed import ENDINGS
+from runner.outside import ProjectOutside
+from runner.rehearsal.suite import rehearse
 from runner.telling import drilled, words
 from runner.telling.ahead import what_it_does
 from runner.telling.planned import undone_by
@@ -50,7 +55,7 @@ def go_live(
         if back:
             page.show(*_back(_under_way(amends, checked.flow.id if checked.flow is not None else path.stem)))
         else:
-            drill = _looked_at(project.as_if(path, text), wanted, checked.file)
+            drill = _looked_at(project.as_if(path, text), wanted, checked.file, yes=yes)
         _ask(checked.file, mode, yes=yes)
         _write(path, text, checked.text, checked.file)
         if drill is not None:
@@ -60,14 +65,21 @@ def go_live(
         )
 
 
-def _looked_at(project: Project, wanted: str, file: str) -> Drill:
-    """The drill of the flow as it would be live, once what changes was shown.
+def _looked_at(project: Project, wanted: str, file: str, *, yes: bool) -> Drill:
+    """The drill of the flow as it would be live, once what changes was shown. A flow that fails by itself goes live
+    only where a person answers the question, since a made-up value may be to blame.
 
     Raises Exit or NotPossible where something is not in order.
     """
     _refuse(project, wanted)
     drill = drill_of(project, wanted)
     page.show(*_told(project, wanted, drill))
+    if drill.failing and yes:
+        raise NotPossible(
+            f"{file} was not changed: with nothing going wrong the flow fails by itself; mend it "
+            f"(`amends drill {wanted}`), or, where only the made-up values are to blame, leave out --yes and "
+            "answer the question"
+        )
     if drill.untold:
         raise NotPossible(f"{file} was not changed: {words.bare(drilled.verdict(drill))} (`amends drill {wanted}`)")
     return drill
@@ -96,26 +108,36 @@ def _told(project: Project, wanted: str, drill: Drill) -> Iterator[RenderableTyp
         yield from (Text(f"    {text}", style="dim") for text in _of_step(bundle, step))
     if not acting:
         yield Text("  none: it only reads")
-    yield from _of_flow(flow, bundle)
+    yield from _of_flow(project, flow, bundle)
     yield Text()
-    yield Text(f"Drill: {drilled.verdict(drill)}")
+    yield Text(f"Drill: {drilled.verdict(drill)}", style="bold red" if drill.failing or drill.untold else "")
+    if drill.failing:
+        yield from (Text(f"  {drilled.situation_line(*each)}", style="dim") for each in enumerate(drill.situations))
+    yield from (Text(f"  Not reached: {drilled.unreached_line(one)}") for one in drill.unreached)
     if project.settings.mode == "draft":
         yield Text("amends.yaml says mode: draft, so in this project it stays a draft all the same.")
 
 
 def _of_step(bundle: Bundle, step: Step) -> Iterator[str]:
     action = bundle.actions.get(step.action)
+    if step.when is not None:
+        yield f"Only if {bare(step.when)}."
     is_undone = step.compensate is not None and step.compensate.word == "cancel"
     if action is not None and action.cannot_undo and not is_undone:
         yield f"Cannot be undone: {words.sentence(action.cannot_undo)}"
     if text := undone_by(step):
         yield text
     gates = [(name, bundle.step(name).approval) for name in _gates(bundle, step)]
-    asked = [f"{name} ({' or '.join(gate.by)})" for name, gate in gates if gate is not None]
+    asked = [
+        f"{name} ({' or '.join(gate.by)}{f', asked only if {bare(when)}' if when else ''})"
+        for name, gate in gates
+        if gate is not None
+        for when in (bundle.step(name).when,)
+    ]
     if asked:
         yield f"Not before a yes to {', '.join(asked)}."
-    elif step.unattended:
-        yield f"Nobody is asked: {words.sentence(step.unattended)}"
+    if step.unattended:
+        yield f"{'Else nobody' if asked else 'Nobody'} is asked: {words.sentence(step.unattended)}"
 
 
 def _gates(bundle: Bundle, step: Step) -> Iterator[str]:
@@ -123,19 +145,47 @@ def _gates(bundle: Bundle, step: Step) -> Iterator[str]:
         yield next(path for path, one in bundle.steps.items() if one.id == name and one.verb == "approve")
 
 
-def _of_flow(flow: Flow, bundle: Bundle) -> Iterator[RenderableType]:
+def _of_flow(project: Project, flow: Flow, bundle: Bundle) -> Iterator[RenderableType]:
     starts = [
         f"{kind} {words.plain(said[kind])}" for said in flow.trigger for kind in list(said)[:1] if kind != "manual"
     ]
     people = dict.fromkeys(
         name for step in bundle.steps.values() if step.approval is not None for name in step.approval.by
     )
+    opens = [f"the form {said['form']}" for said in flow.trigger if "form" in said and said.get("sign_in") is not True]
     told = (
+        ("sends to", _where(project, bundle)), ("open to anybody", ", ".join(opens)),
         ("starts by itself", "; ".join(starts)), ("asked for a yes", ", ".join(people)), ("owner", flow.owner),
         ("told of a failure", flow.on_failure.tell), ("follows a failure", flow.on_failure.then_run),
+        ("flow tests", _tested(project, flow)),
     )  # fmt: skip
     yield Text()
     yield page.grid_of((f"  {name}", text) for name, text in told if text)
+
+
+def _where(project: Project, bundle: Bundle) -> str:
+    """Each connection that its steps act through, with where its calls go."""
+    outside = ProjectOutside(project)
+    named = (name for step in bundle.steps.values() if step.verb == "do" for name in (step.action, *_undo(step)))
+    known = {name: action for name, action in bundle.actions.items() if not action.own}
+    used = dict.fromkeys(name.partition(".")[0] for name in named if name in known)
+    return ", ".join(f"{name} ({words.plain(outside.present(name).origin())})" for name in used)
+
+
+def _undo(step: Step) -> tuple[str, ...]:
+    return (step.compensate.action,) if step.compensate is not None else ()
+
+
+def _tested(project: Project, flow: Flow) -> str:
+    """How its flow tests end."""
+    outside, file = ProjectOutside(project), project.path_of(flow.id)
+    beside = [one for ending in ENDINGS if (one := file.with_name(file.stem + ending)).is_file()]
+    found = [rehearse(project, one, lambda bundle: partial(outside.connector, bundle)) for one in beside]
+    red = sum(not verdict.is_green for one in found for verdict in one.verdicts)
+    if any(one.problems for one in found):
+        return f"cannot be played: amends test {flow.id}"
+    green = sum(len(one.verdicts) for one in found) - red
+    return (f"{green} green, {red} red: amends test {flow.id}" if red else f"{green} green") if found else "none"
 
 
 def _under_way(amends: Amends, flow: str) -> int:

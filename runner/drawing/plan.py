@@ -174,7 +174,13 @@ class _Planning:
         if step.covered_by:
             yield _("needs the yes of {steps}", steps=", ".join(step.covered_by))
         if step.unattended:
-            yield _("nobody is asked: {reason}", reason=step.unattended)
+            reason = step.unattended
+            is_asked = bool(step.covered_by)
+            yield (
+                _("else nobody is asked: {reason}", reason=reason)
+                if is_asked
+                else _("nobody is asked: {reason}", reason=reason)
+            )
         if step.limits is not None:
             calls = several("at most {count} call", "at most {count} calls", step.limits.calls)
             yield f"{calls}, {times.span(step.limits.within)}"
