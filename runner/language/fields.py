@@ -124,7 +124,8 @@ def field_types(fields: Mapping[str, Json]) -> dict[str, FieldType]:
 
 
 _CALLED_ELSEWHERE = {"string": "text", "str": "text", "int": "integer", "float": "number", "decimal": "number"} | {
-    "bool": "yes_no", "boolean": "yes_no", "enum": "choice", "array": "list", "object": "record", "mail": "email"
+    "bool": "yes_no", "boolean": "yes_no", "enum": "choice", "array": "list", "object": "record", "mail": "email"} | {
+    "currency": "money", "yen": "money"
 }  # fmt: skip
 """What other languages call a type."""
 

@@ -258,6 +258,8 @@ def _value(detail: ErrorDetails, path: Path, source: Source, info: FieldInfo | N
     what, hint = f'"{name}" cannot be {_kind_of(value)}', ""
     if kind in _KINDS:
         what, hint = f'"{name}" needs {_KINDS[kind]}, not {_kind_of(value)}', _example(info, name)
+        if kind == "list_type" and isinstance(value, str) and value.isidentifier():
+            hint = f"write it in brackets: [{value}]"
     elif kind == "literal_error":
         what, hint = _literal(name, value, str(context.get("expected", "")))
     elif kind == "string_pattern_mismatch":

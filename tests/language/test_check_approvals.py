@@ -271,6 +271,11 @@ def test_a_connector_that_does_not_say_whether_a_step_can_be_undone_is_told() ->
     assert told(HEAD + mark, actions=unsaid) == []
 
 
+def test_one_name_where_a_list_is_needed() -> None:
+    assert 'FL006 "covers" needs a list' in (found := told(gate("[pay]", "pay"))[0])
+    assert found.endswith("| write it in brackets: [pay]")
+
+
 NO = """  - id: told_no
     do: mail.send
     when: ${{ outcome.go == 'no' }}

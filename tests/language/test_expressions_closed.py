@@ -268,6 +268,8 @@ def test_hostile_expressions_are_refused_when_the_file_loads(source: str) -> Non
     ("text", "offset", "length", "what", "hint"),
     [
         ("${{ inputs.a | uper }}", 15, 4, 'there is no filter "uper"', 'did you mean "upper"?'),
+        ("${{ inputs.a | yen }}", 15, 3, 'there is no filter "yen"', "an amount is written so: x | money('JPY')"),
+        ("${{ inputs.a > 20,000 }}", 17, 1, 'the expression cannot be read at ","', "a number has no commas: 20000"),
         ("a ${{ todey() }}", 6, 5, 'there is no function "todey"', 'did you mean "today"?'),
         ("${{ inputs.__class__ }}", 10, 10, '"__class__" begins with "_", no name does', ""),
         ("${{ inputs._id }}", 10, 4, '"_id" begins with "_", no name does', 'write ["_id"] for a field of that name'),

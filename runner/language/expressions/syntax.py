@@ -21,7 +21,7 @@ from runner.language.expressions.reading import ARITHMETIC, reader, use_of
 from runner.language.expressions.uses import kind_of_answer
 from runner.language.functions import FUNCTIONS, Frame, Function
 from runner.language.markers import Fault
-from runner.language.nearest import nearest
+from runner.language.nearest import did_you_mean
 from runner.language.values import KIND_WORDS
 
 LONGEST_SOURCE = 4_000
@@ -42,6 +42,8 @@ _SIGN_HINTS = {
     "$": "a marker stands around the whole expression",
     "{": "write a record in YAML",
 }
+
+_CURRENCIES = frozenset({"currency", "dollar", "euro", "eur", "jpy", "usd", "yen"})
 
 
 @lru_cache(maxsize=4096)
@@ -98,6 +100,8 @@ def _syntax_fault(source: str, offset: int, *, breaks_off: bool = False) -> Faul
         return Fault(offset=len(source.rstrip()) - 1, length=1, what="the expression breaks off")
     sign = source[at]
     hint = 'write "or"' if sign == "|" and "||" in source else _SIGN_HINTS.get(sign, "")
+    if sign == "," and source[at - 1 : at].isdigit() and source[at + 1 : at + 4].isdigit():
+        hint = "a number has no commas: 20000"
     ascii_sign = _CURLY.get(sign) or unicodedata.normalize("NFKC", sign)
     if not sign.isascii() and ascii_sign.isascii():
         return Fault(offset=at, length=1, what=f'"{sign}" stands in an expression', hint=f"write the sign {ascii_sign}")
@@ -202,9 +206,10 @@ def _inspect_use(part: nodes.Call | nodes.Filter, name: str, before: int) -> lis
     """A function by its name and its values; `before` counts the one before `|`."""
     function = FUNCTIONS.get(name)
     if function is None:
-        near = nearest(name, list(FUNCTIONS))
         kind = "filter" if before else "function"
-        return _fault(part, f'there is no {kind} "{name}"', f'did you mean "{near}"?' if near else "", len(name))
+        hint = "an amount is written so: x | money('JPY')" if name.lower() in _CURRENCIES else ""
+        hint = hint or did_you_mean(name, FUNCTIONS, "there are")
+        return _fault(part, f'there is no {kind} "{name}"', hint, len(name))
     if part.kwargs or part.dyn_args is not None or part.dyn_kwargs is not None:
         return _fault(part, f'the values of "{name}" have no names', "write them in order", len(name))
     if before and function.is_source:
