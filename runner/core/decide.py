@@ -242,10 +242,11 @@ def _is_open(state: State) -> bool:
     return any(call.is_open for call in state.calls.values())
 
 
-def fail_request(bundle: Bundle, state: State, send: Send, summary: str, now: int) -> e.Event:
+def fail_request(bundle: Bundle, state: State, send: Send, summary: str, now: int) -> e.Event | None:
     """The fact that a call's request could not be built: nothing was sent.
 
-    Where it was to ask what became of another call, a person is asked instead.
+    Where it was to ask what became of another call, a person is asked instead. None: other parts of a draft are out, so
+    it waits for them.
     """
     owner = bundle.step(send.step).owner or state.owner
     purpose = "undo" if send.purpose == "undo_lookup" else "do"
@@ -261,6 +262,9 @@ def fail_request(bundle: Bundle, state: State, send: Send, summary: str, now: in
             summary=summary, purpose="undo", part=send.part,
         )  # fmt: skip
     if state.mode == "draft" and send.purpose == "do":
+        others = (call for name, call in state.calls.items() if name[0] == send.step and name[2] != send.part)
+        if any(call.is_open or call.is_unsettled or call.due is not None for call in others):
+            return None
         place = Place(bundle=bundle, state=state, step=bundle.step(send.step), path=send.step, now=now)
         return write_down(place, plan_of(place).sent, summary)
     return e.StepFailed(at=now, step=send.step, kind="request", summary=summary)

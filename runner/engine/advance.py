@@ -100,6 +100,8 @@ def advance(
         failed = next((_deadlocked(send, why, now) for send, why in waiting if why.circle), None)
         for send in going if failed is None else ():
             made = _intend(bundle, state, send, now=now, fence=fence, connect=connect, desk=desk)
+            if made is None:
+                continue
             if not isinstance(made, e.CallIntended):
                 failed = made
                 break
@@ -160,7 +162,9 @@ def admit_within(limits: Limits) -> Admit:
     return admit
 
 
-def _intend(bundle: Bundle, state: State, send: Send, *, now: int, fence: int, connect: Connect, desk: Desk) -> e.Event:
+def _intend(
+    bundle: Bundle, state: State, send: Send, *, now: int, fence: int, connect: Connect, desk: Desk
+) -> e.Event | None:
     connection, _, action = send.action.partition(".")
     try:
         if send.gates and (lapsed := why_lapsed(bundle, state, send, now, connect, desk)) is not None:

@@ -98,10 +98,11 @@ def fit(event: Event) -> Event:
 
 
 def _is_small(output: Mapping[str, Json]) -> bool:
-    """Whether it fits without being written out: a few short values, as most answers are."""
+    """Whether it fits without being written out: a few short values, as most answers are (48,000 bytes at the most)."""
     return len(output) <= 40 and all(
-        value is None or isinstance(value, bool | float) or (isinstance(value, str) and len(value) <= 150)
-        for value in output.values()
+        len(name) <= 100
+        and (value is None or isinstance(value, bool | float) or (isinstance(value, str) and len(value) <= 100))
+        for name, value in output.items()
     )
 
 

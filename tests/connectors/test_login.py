@@ -13,7 +13,8 @@ import pytest
 from connectors.declarative import kind_from_text
 from runner.errors import SettingsError
 from tests.connectors.httpserver import Got, HttpServer, answer, http_server
-from tests.connectors.test_oauth import SECRETS, Hands
+from tests.connectors.test_oauth import SECRETS
+from tests.connectors.tools import Hands
 
 SHOP = """
 connector: shop
@@ -42,7 +43,7 @@ def connect(server: HttpServer, folder: Path, **more: Any) -> Any:
     kind, problems = kind_from_text(SHOP, "shop.yaml")
     assert kind is not None, problems
     line = {"origin": server.origin, "allow_private": True, "database": "db", "user": "ann"}
-    return kind.connect("shop", {**line, "password": {"secret": "CRM_SECRET"}, **more}, Hands(folder))
+    return kind.connect("shop", {**line, "password": {"secret": "CRM_SECRET"}, **more}, Hands(folder, SECRETS))
 
 
 async def call(shop: Any) -> Any:
@@ -120,7 +121,7 @@ def test_a_password_is_never_sent_in_the_open(tmp_path: Path) -> None:
     assert kind is not None
     line = {"origin": "http://shop.example.test", "database": "db", "user": "ann", "password": {"secret": "CRM_SECRET"}}
     with pytest.raises(SettingsError, match="post must begin with https://"):
-        kind.connect("shop", line, Hands(tmp_path))
+        kind.connect("shop", line, Hands(tmp_path, SECRETS))
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,8 @@ from connectors.declarative import kind_from_text
 from connectors.http import KIND
 from runner.contract import Outcome
 from runner.errors import NotPossible, SettingsError
-from runner.secrets import Secrets
-from runner.store.vault import Vault
 from tests.connectors.httpserver import Got, HttpServer, Script, answer, drop, http_server, late
-from tests.connectors.tools import Lent
+from tests.connectors.tools import Hands, Lent
 
 CRM = """
 connector: crm
@@ -46,29 +44,6 @@ REFRESH = ("refresh_token", ", refresh_token: refresh")
 SECRETS = {"CRM_SECRET": "client-s3cret", "CRM_REFRESH": "refresh-0first", "TOKEN_KEY": "a-key-of-our-own"}
 
 
-class Hands:
-    """What is lent to a connector, with a real vault."""
-
-    def __init__(self, folder: Path, key_secret: str = "") -> None:
-        self._secrets = Secrets(folder, SECRETS)
-        self.vault = Vault(folder / ".amends", self._secrets, key_secret)
-
-    def secret(self, name: str) -> str:
-        return self._secrets.value(name)
-
-    def redact(self, text: str) -> str:
-        return self._secrets.redact(text)
-
-    def file(self, sha256: str) -> bytes:
-        raise AssertionError(sha256)
-
-    def keep(self, content: bytes) -> str:
-        raise AssertionError
-
-    def place(self, path: str) -> Path:
-        raise AssertionError(path)
-
-
 def connect(server: HttpServer, folder: Path, grant: tuple[str, str] = CLIENT, **more: Any) -> Any:
     kind, problems = kind_from_text(CRM % grant, "crm.yaml")
     assert kind is not None, problems
@@ -80,7 +55,7 @@ def connect(server: HttpServer, folder: Path, grant: tuple[str, str] = CLIENT, *
     }
     if grant == REFRESH:
         line["refresh"] = {"secret": "CRM_REFRESH"}
-    return kind.connect("crm", {**line, **more}, Hands(folder))
+    return kind.connect("crm", {**line, **more}, Hands(folder, SECRETS))
 
 
 async def call(crm: Any, action: str = "contact", limit: int = 5_000) -> Outcome:
@@ -137,7 +112,7 @@ async def test_what_is_kept_is_sealed(tmp_path: Path) -> None:
     for path in files.values():
         assert path.stat().st_mode & 0o077 == 0
         assert not [word for word in (b"tok-first", b"refresh-1", b"client-s3cret") if word in path.read_bytes()]
-    hands = Hands(tmp_path)
+    hands = Hands(tmp_path, SECRETS)
     assert hands.vault.read("crm")["access_token"] == "tok-first"
     files["crm"].rename(files["crm"].with_name("shop"))
     assert hands.vault.read("shop") == {}
@@ -147,18 +122,21 @@ async def test_what_is_kept_is_sealed(tmp_path: Path) -> None:
 
 
 def test_a_connection_may_be_called_key(tmp_path: Path) -> None:
-    vault = Hands(tmp_path).vault
+    vault = Hands(tmp_path, SECRETS).vault
     for name in ("crm", "key"):
         vault.write(name, {"access_token": f"tok-{name}"})
-    assert [Hands(tmp_path).vault.read(name)["access_token"] for name in ("crm", "key")] == ["tok-crm", "tok-key"]
+    assert [Hands(tmp_path, SECRETS).vault.read(name)["access_token"] for name in ("crm", "key")] == [
+        "tok-crm",
+        "tok-key",
+    ]
 
 
 def test_the_key_may_be_a_secret_of_the_project(tmp_path: Path) -> None:
-    vault = Hands(tmp_path, "TOKEN_KEY").vault
+    vault = Hands(tmp_path, SECRETS, "TOKEN_KEY").vault
     vault.write("crm", {"access_token": "tok-first"})
     assert [path.name for path in (tmp_path / ".amends" / "tokens").iterdir()] == ["crm"]
-    assert Hands(tmp_path, "TOKEN_KEY").vault.read("crm") == {"access_token": "tok-first"}
-    assert Hands(tmp_path).vault.read("crm") == {}
+    assert Hands(tmp_path, SECRETS, "TOKEN_KEY").vault.read("crm") == {"access_token": "tok-first"}
+    assert Hands(tmp_path, SECRETS).vault.read("crm") == {}
 
 
 @pytest.mark.parametrize("action", ["contact", "add"])
@@ -189,7 +167,7 @@ async def test_a_refresh_token_that_changes_is_kept_before_the_new_token_is_used
     kept: list[Any] = []
 
     async def look(got: Got, writer: asyncio.StreamWriter) -> None:
-        kept.append(Hands(tmp_path).vault.read("crm")["refresh_token"])
+        kept.append(Hands(tmp_path, SECRETS).vault.read("crm")["refresh_token"])
         await answer(200, {"id": "7"})(got, writer)
 
     async with http_server() as server:
@@ -223,7 +201,7 @@ async def test_whoever_gives_up_waiting_does_not_lose_the_token(
         await asyncio.sleep(0.05)
         cancelled.cancel()
         await crm.close()
-        assert Hands(tmp_path).vault.read("crm")["refresh_token"] == "refresh-1"
+        assert Hands(tmp_path, SECRETS).vault.read("crm")["refresh_token"] == "refresh-1"
         again = connect(server, tmp_path, REFRESH)
         assert (await call(again)).result == "applied"
         assert len(server.at("/token")) == 1
@@ -293,7 +271,7 @@ async def test_a_token_that_could_not_be_kept_is_kept_before_it_is_used_or_renew
         assert server.at("/me") == []
         (place / ".key").write_bytes(key)
         assert (await call(crm)).result == "applied"
-        assert Hands(tmp_path).vault.read("crm")["refresh_token"] == "refresh-1"
+        assert Hands(tmp_path, SECRETS).vault.read("crm")["refresh_token"] == "refresh-1"
         assert len(server.at("/token")) == 1
         await crm.close()
 
@@ -349,7 +327,7 @@ async def test_the_http_kind_has_tokens_too(tmp_path: Path) -> None:
         server.on("/me", only("tok-1-x"))
         told = {"grant": "client_credentials", "token_url": "/token", "client": "amends", "secret": {"secret": "CRM_SECRET"}, "send": "post", "more": {"audience": "api"}}  # fmt: skip
         line = {"origin": server.origin, "allow_private": True, "auth": {"oauth2": told}}
-        web = KIND.connect("web", line, Hands(tmp_path))
+        web = KIND.connect("web", line, Hands(tmp_path, SECRETS))
         request = web.prepare("get", {"url": "/me"}, key="k", purpose="read")
         assert (await web.send("get", request, key="k", purpose="read", limit=2_000)).result == "applied"
         await web.close()
@@ -408,7 +386,7 @@ async def test_a_request_is_signed_as_it_leaves(tmp_path: Path) -> None:
     async with http_server() as server:
         server.on("/add", answer(200, {"id": "1"}))
         line = {"origin": server.origin, "allow_private": True, "key": {"secret": "CRM_SECRET"}, "key_id": "k-1"}
-        crm = kind.connect("crm", line, Hands(tmp_path))
+        crm = kind.connect("crm", line, Hands(tmp_path, SECRETS))
         assert (await call(crm, "add")).result == "applied"
         await crm.close()
         got = server.got[0]

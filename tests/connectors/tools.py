@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from runner.errors import NotFound, SecretMissing
-from runner.secrets import forms_of, redact_text
+from runner.secrets import Secrets, forms_of, redact_text
+from runner.store.vault import Vault
 
 
 class Lent:
@@ -54,3 +56,26 @@ def forms(value: str) -> list[str]:
         base64.b64encode(value.encode()).decode(),
         json.dumps(value)[1:-1],
     ]
+
+
+class Hands:
+    """What is lent to a connector that keeps tokens: secrets as a project has them, and a real vault. No files."""
+
+    def __init__(self, folder: Path, secrets: Mapping[str, str], key_secret: str = "") -> None:
+        self._secrets = Secrets(folder, secrets)
+        self.vault = Vault(folder / ".amends", self._secrets, key_secret)
+
+    def secret(self, name: str) -> str:
+        return self._secrets.value(name)
+
+    def redact(self, text: str) -> str:
+        return self._secrets.redact(text)
+
+    def file(self, sha256: str) -> bytes:
+        raise AssertionError(sha256)
+
+    def keep(self, content: bytes) -> str:
+        raise AssertionError
+
+    def place(self, path: str) -> Path:
+        return Path(path)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from runner.core import events as e
 from runner.core.drafts import drafts_left
 from runner.core.keys import make_key
-from runner.engine.simulated import Result
+from runner.engine.simulated import Calm, Result
 from tests.core.stage import (
     CANNOT,
     LOST,
@@ -27,6 +27,11 @@ from tests.core.stage import (
 from tests.laws.play import start_of
 
 POST = "with: { email: p@x.test, name: p }\n    find: { email: p@x.test }\n"
+
+
+class OneAtATime(Calm):
+    def slots(self) -> int:
+        return 1
 
 
 def calls(result: Result) -> list[tuple[str, str, str]]:
@@ -115,6 +120,32 @@ def test_where_no_draft_can_be_left_it_is_written_down_why() -> None:
         ({"name": "x"}, "it cannot be written")
     ]
     assert (result.state.status, calls(result)) == ("drafted", [])
+
+
+def test_a_part_that_cannot_be_built_waits_for_the_parts_that_are_out() -> None:
+    """The step is written down when they have their answer, not while one of them may still leave a draft."""
+    steps = do("m", "svc.mailed", with_="{ to: [x, bad] }", undo="{ none: A letter. }")
+    result = run(bundle_of(steps, mode="draft"), weather=OneAtATime())
+    kinds = [type(event).__name__ for event in result.events if event.step == "m"]
+    assert kinds == ["CallIntended", "CallApplied", "DraftRecorded"]
+    assert facts(result, e.DraftRecorded)[0].why == "it cannot be written"
+    assert (result.state.status, result.state.stands) == ("drafted", ("m",))
+
+
+def test_it_waits_for_the_part_in_doubt_too() -> None:
+    steps = do("m", "svc.mailed", with_="{ to: [x, bad] }", undo="{ none: A letter. }")
+    result = run(bundle_of(steps, mode="draft"), {("m", "do"): [LOST]}, weather=OneAtATime())
+    kinds = [type(event).__name__ for event in result.events if event.step == "m"]
+    assert kinds == [
+        "CallIntended",
+        "CallUnknown",
+        "TimerSet",
+        "TimerFired",
+        "CallIntended",
+        "CallApplied",
+        "DraftRecorded",
+    ]
+    assert (result.state.status, result.state.stands) == ("drafted", ("m",))
 
 
 def test_a_yes_lets_the_draft_through_and_a_no_does_not() -> None:

@@ -44,7 +44,8 @@ def a_draft_run_calls_nothing_live(story: Story) -> Iterator[str]:
 
 @law("D2")
 def every_draft_is_listed(story: Story) -> Iterator[str]:
-    """Each draft that is left outside is in the list of the end, and nothing else is."""
+    """Each draft that is left outside is in the list of the end, and nothing else is; unless a person has said of one
+    that it happened, and it did not."""
     if story.started.mode != "draft" or story.finish is None or story.finish.status != "drafted":
         return
     left = {
@@ -56,7 +57,7 @@ def every_draft_is_listed(story: Story) -> Iterator[str]:
     for path in sorted(left):
         if path not in shown and not set(heads(path)) & shown:
             yield f"the draft of {path} is left outside, and nobody is told"
-    for path in shown:
+    for path in shown if story.is_honest else ():
         if not any(path == one or one.startswith(f"{path}/") for one in left):
             yield f"the end lists {path}, and no draft of it is left"
 

@@ -29,6 +29,9 @@ NOT_YET = {
 }  # fmt: skip
 """Facts whose words have not landed, or that another room writes."""
 
+DRAFTS_LEFT = ("drafts_left", "drafts_rows")
+"""Flows that leave drafts to be cleaned up: few of their lives end so."""
+
 ENDS = {"succeeded", "drafted", "failed", "compensated", "stopped", "closed"}
 seen: Counter[str] = Counter()
 ended: Counter[str] = Counter()
@@ -41,7 +44,7 @@ drafts: Counter[str] = Counter()
 
 @pytest.mark.parametrize("name", corpus())
 def test_no_law_is_broken(name: str) -> None:
-    for seed in range(SEEDS):
+    for seed in range(SEEDS * 3 if name in DRAFTS_LEFT else SEEDS):
         played = play(corpus()[name], seed, is_honest=seed % 10 != 9)
         assert not played.wrong, f"{name}, seed {seed}: {played.wrong}\n{shown(played.story)}"
         if seed in REPLAYED:
@@ -86,7 +89,7 @@ def test_the_floor() -> None:
     assert min(items[word] for word in wanted) >= 10, items
     assert items["made good later"] >= 400, items
     assert min(drafts["do"], drafts["undo"]) >= 200, drafts
-    assert drafts["cleaned up"] >= 8, drafts
+    assert drafts["cleaned up"] >= 20, drafts
     assert items["read again after a crash"] >= 100, items
 
 

@@ -11,9 +11,7 @@ from typing import Any
 from connectors.declarative import kind_from_text, shipped
 from connectors.rendering import answered
 from runner.contract import Connector, ConnectorKind, Json, Outcome, Purpose
-from runner.secrets import Secrets
-from runner.store.vault import Vault
-from tests.connectors.tools import forms
+from tests.connectors.tools import Hands, forms
 from tests.support.fault_proxy import Fault, FaultProxy
 
 LIMIT = 8_000
@@ -29,29 +27,6 @@ def shipped_kind(name: str) -> ConnectorKind:
     kind, problems = kind_from_text(shipped()[name], f"connectors/{name}.yaml")
     assert kind is not None, problems
     return kind
-
-
-class Hands:
-    """What is lent to the connector, with a real vault."""
-
-    def __init__(self, folder: Path, secrets: Mapping[str, str]) -> None:
-        self._secrets = Secrets(folder, {**secrets, "TOKEN_KEY": "a-key-of-our-own"})
-        self.vault = Vault(folder / ".amends", self._secrets, "")
-
-    def secret(self, name: str) -> str:
-        return self._secrets.value(name)
-
-    def redact(self, text: str) -> str:
-        return self._secrets.redact(text)
-
-    def file(self, sha256: str) -> bytes:
-        raise AssertionError(sha256)
-
-    def keep(self, content: bytes) -> str:
-        raise AssertionError
-
-    def place(self, path: str) -> Path:
-        return Path(path)
 
 
 class Bench:

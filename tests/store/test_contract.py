@@ -674,7 +674,7 @@ async def test_a_number_that_no_database_holds_is_that_caller_s_error_alone(stor
     bad = store.append(append(store, "r1", store.log_end("r1"), intended(at=2**70)))
     good = store.append(append(store, "r2", store.log_end("r2"), intended()))
     told = await asyncio.gather(bad, good, return_exceptions=True)
-    assert isinstance(told[0], OverflowError | StoreError)
+    assert isinstance(told[0], OverflowError if Path(store.name).is_file() else StoreError)
     assert store.run("r1").seq == 1
     assert store.run("r2").seq == 2
 
