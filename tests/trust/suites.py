@@ -1,0 +1,9 @@
+"""The suites by name: each module has `run(argv) -> int`, 0 when all holds."""
+
+from __future__ import annotations
+
+SUITES = {
+    "simulation": "tests.trust.simulation",
+    "soak": "tests.trust.soak",
+}
+"""One line each, in the order of the alphabet."""
