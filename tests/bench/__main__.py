@@ -1,11 +1,21 @@
-"""`python -m tests.bench NAME [options]` runs one bench; without a name it lists them."""
+"""`python -m tests.bench NAME [options]` runs one bench, `all [options]` those that have a goal; without a name it lists
+them."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+
+from tests.bench import floor
+from tests.bench._goals import HEAD
+from tests.support.processes import ROOT
+
+WITH_GOALS = ("saga", "rollback", "noop", "idle")
+"""In the order of the table."""
 
 
 def bench_names() -> list[str]:
@@ -14,9 +24,26 @@ def bench_names() -> list[str]:
     return sorted(each.name for each in found if not each.name.startswith(("_", "test_")))
 
 
+def every(names: Sequence[str], arguments: list[str]) -> int:
+    """Runs these, each in a process of its own, and prints one table. 1 where any of them was worth nothing."""
+    lines, failed = [], []
+    for name in names:
+        program = [sys.executable, "-m", "tests.bench", name, *arguments]
+        done = subprocess.run(program, stdout=subprocess.PIPE, text=True, cwd=ROOT, check=False)
+        print(done.stdout, flush=True)
+        lines += [line for line in done.stdout.splitlines() if line.startswith(f"| {name} |")]
+        failed += [name] if done.returncode else []
+    print(floor.machine(), HEAD, *lines, sep="\n")
+    for name in failed:
+        print(f"{name} failed: its figures are worth nothing.")
+    return 1 if failed else 0
+
+
 def main(arguments: list[str]) -> int:
     """Runs the bench that the first argument names. Returns its exit code, 2 for an unknown name."""
     names = bench_names()
+    if arguments[:1] == ["all"]:
+        return every(WITH_GOALS, arguments[1:])
     if not arguments or arguments[0] not in names:
         if arguments:
             print(f'There is no bench "{arguments[0]}".', file=sys.stderr)

@@ -16,7 +16,7 @@ import platform
 import resource
 import statistics
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import httpx
@@ -25,6 +25,7 @@ from httpx_aiohttp import AiohttpTransport
 from tests.support.processes import HttpProcess
 
 CALLS = 5
+PATHS = ("effects",) * CALLS
 ALONE = 50
 
 
@@ -80,8 +81,14 @@ async def timed(one_run: Callable[[int], Awaitable[None]], *, runs: int, at_once
     return Figures(runs=runs, at_once=at_once, wall=time.perf_counter() - began, cpu=cpu_seconds() - used)
 
 
-async def measure(origin: str, *, runs: int = 1000, at_once: int = 64, repeats: int = 3) -> Measured:
-    """The floor against the service at `origin`: `repeats` series of `runs`, then single runs alone."""
+async def measure(
+    origin: str, *, runs: int = 1000, at_once: int = 64, repeats: int = 3, paths: Sequence[str] = PATHS,
+    alone: int = ALONE,
+) -> Measured:  # fmt: skip
+    """The floor against the service at `origin`: `repeats` series of `runs`, then single runs alone.
+
+    `paths` are the calls of a run; whatever is answered counts, but for `effects`.
+    """
     transport = AiohttpTransport(limits=httpx.Limits(max_connections=at_once, max_keepalive_connections=at_once))
     async with httpx.AsyncClient(transport=transport, base_url=origin, timeout=60, trust_env=False) as client:
         series = iter(range(1_000_000))
@@ -90,13 +97,14 @@ async def measure(origin: str, *, runs: int = 1000, at_once: int = 64, repeats: 
             prefix = f"floor-{os.getpid()}-{next(series)}"
 
             async def one_run(number: int) -> None:
-                for call in range(CALLS):
+                for call, path in enumerate(paths):
                     answer = await client.post(
-                        "/effects",
+                        f"/{path}",
                         json={"run": number, "step": call},
                         headers={"Idempotency-Key": f"{prefix}-{number}-{call}"},
                     )
-                    answer.raise_for_status()
+                    if path == "effects":
+                        answer.raise_for_status()
                     answer.json()
 
             return one_run
@@ -106,14 +114,14 @@ async def measure(origin: str, *, runs: int = 1000, at_once: int = 64, repeats: 
         found = [await timed(fresh_runs(), runs=runs, at_once=at_once) for _ in range(repeats)]
         single = []
         one_run = fresh_runs()
-        for number in range(ALONE):
+        for number in range(alone):
             began = time.perf_counter()
             await one_run(number)
             single.append(time.perf_counter() - began)
     found.sort(key=lambda each: each.cpu)
     return Measured(
         figures=found[len(found) // 2],
-        calls=CALLS * (warm + runs * repeats + ALONE),
+        calls=len(paths) * (warm + runs * repeats + alone),
         alone_p50=statistics.median(single) * 1000,
         spread=(found[0].cpu_ms_per_run, found[-1].cpu_ms_per_run),
     )

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.bench.__main__ import bench_names, main
+from tests.support.processes import HttpProcess
 
 
 def test_the_floor_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,6 +41,25 @@ def test_a_drill_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     told = capsys.readouterr().out
     assert re.search(r"examples: +\d+ rows \(\d+ runs\) in \d+\.\d s, \d+\.\d s of CPU: \d+ rows a second", told)
     assert re.search(r"one flow of 3 steps: 48 rows in \d+\.\d s", told)
+
+
+@pytest.mark.parametrize("name", ["saga", "rollback", "noop", "idle"])
+def test_goals_are_told_beside_what_was_measured(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert main([name, "--size", "8"]) == 0
+    assert re.search(rf"\| {name} \| [^|]+ \| \d[^|]+ \| (met|missed) \|", capsys.readouterr().out)
+
+
+def test_a_miscount_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One effect too few at the service: the bench says that its figures are worth nothing."""
+    ledger = HttpProcess.ledger
+
+    def lose_one(service: HttpProcess) -> dict[str, object]:
+        found = ledger(service)
+        return {**found, "effects": found["effects"][1:]}
+
+    monkeypatch.setattr(HttpProcess, "ledger", lose_one)
+    assert main(["saga", "--size", "4"]) == 1
+    assert "The figures are worth nothing: the service saw" in capsys.readouterr().out
 
 
 def test_an_unknown_bench_is_named(capsys: pytest.CaptureFixture[str]) -> None:
