@@ -22,7 +22,8 @@ from runner.contract import Connector, Json
 from runner.core import events as e
 from runner.core.state import State
 from runner.driver import Door, Driver
-from runner.engine.embedded import Embedded, Observer
+from runner.engine.carrier import Observer
+from runner.engine.embedded import Embedded
 from runner.engine.handover import Listener, Tell
 from runner.engine.past import Known, read_on
 from runner.engine.starting import Wish, start_run

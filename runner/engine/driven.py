@@ -66,6 +66,14 @@ class OpenDesk:
 OPEN_DESK = OpenDesk()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rest:
+    """What a run that was carried waits for: nothing any more, or a report, and `due` (ms since the epoch)."""
+
+    has_ended: bool
+    due: int | None
+
+
 @dataclass(kw_only=True, slots=True)
 class Driven:
     """A run that is driven.

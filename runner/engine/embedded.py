@@ -1,4 +1,4 @@
-"""The embedded engine: an asyncio loop on the log. It answers only who calls `advance` and `perform`, and when.
+"""The embedded engine: an asyncio loop on the log. It answers only who asks for a run to be carried, and when.
 
 A run is *driven* by one worker until it rests (it has ended, or waits for a timer, a person or another run). A resting
 run costs no memory: what wakes it is in the database (a due time) or comes as a report (`wake`).
@@ -8,71 +8,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from typing import Any
 
 from runner.clock import Clock
-from runner.contract import Json, Outcome, Request
-from runner.core import events as e
-from runner.core.fold import fold
-from runner.core.recall import recall
-from runner.core.state import State
-from runner.engine.advance import Turn, admit_within, advance, append_of, columns_of, frozen_request
 from runner.engine.alarm import SWEEP, Alarm
-from runner.engine.driven import OPEN_DESK, Desk, Driven, Outside
-from runner.engine.limits import Begun, Limits
-from runner.engine.past import Past, StoredItems
-from runner.engine.perform import LATEST_START, late_evidence, not_begun, outcome_event, perform, taken_over
-from runner.engine.starting import following, following_id
-from runner.errors import AmendsError, SequenceConflict, StoreError, StoreUnwritable
-from runner.store.artifacts import fit
-from runner.store.facts import (
-    AlreadyReported,
-    NewRun,
-    OwnOperation,
-    RecordIsHeld,
-    Started,
-    Store,
-)
+from runner.engine.carrier import Carrier
+from runner.engine.driven import OPEN_DESK, Desk, Outside
+from runner.errors import StoreUnwritable
+from runner.store.facts import Store
 
 log = logging.getLogger("amends.engine")
 GRACE = 5.0
 AFTER_DEFECT = 30_000
-AFTER_FAULT = 1.0
-"""Seconds before a write, or the reading of the timers, is tried again."""
-
-Observer = Callable[[str, Sequence[e.Event], State], None]
-"""Told of every turn after its COMMIT: (run, events, state)."""
 
 
-class Embedded:
+class Embedded(Carrier):
     """Drives runs on one store. `workers` bounds how many runs are driven at once, and so the calls in flight."""
 
     def __init__(
         self, store: Store, outside: Outside, clock: Clock, *, workers: int = 64, desk: Desk = OPEN_DESK
     ) -> None:  # fmt: skip
-        self._store = store
-        self._outside = outside
-        self._desk = desk
-        self._clock = clock
-        self._fence = store.fence()
-        self._workers = workers
+        super().__init__(store, outside, clock, workers=workers, desk=desk)
         self._ready: asyncio.Queue[str] = asyncio.Queue()
         self._queued: set[str] = set()
         self._driving: dict[str, asyncio.Event] = {}
-        self._again: set[str] = set()
         self._resting: dict[str, list[asyncio.Future[None]]] = {}
         self._background: list[asyncio.Task[None]] = []
         self._alarm = Alarm(store, clock, self.wake, self._driving, self._not_in_line)
-        self.past = Past(store)
-        self._touched: set[str] = set()
-        self._is_stopping = False
-        self.observers: list[Observer] = []
-        self.limits = Limits(clock, wake=self._call_up, later=self._serve_later)
-        for name, by in store.site_holds().items():
-            if not name.startswith("record:"):
-                self.limits.hold(name, by)
 
     # -- from outside --
 
@@ -99,20 +60,16 @@ class Embedded:
             worker.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
 
+    def _set_alarm(self, wake_at: int | None) -> None:
+        self._alarm.set(wake_at)
+
     def wake(self, run: str) -> None:
         """Something was reported about this run: decide again."""
         if run in self._driving:
-            self._again.add(run)
             self._driving[run].set()
         elif run not in self._queued:
             self._queued.add(run)
             self._ready.put_nowait(run)
-
-    def begin(self, started: Started, event: e.RunStarted) -> None:
-        """A run that was just started here: its state is known without reading."""
-        if started.end is not None and not event.continues:
-            self.past.begin(started.run, fold(State(), event), started.end)
-        self.wake(started.run)
 
     async def rest(self, run: str) -> None:
         """Returns when nobody drives the run and nothing is queued for it."""
@@ -129,7 +86,7 @@ class Embedded:
             self._queued.discard(run)
             self._driving[run] = asyncio.Event()
             try:
-                await self._drive(run)
+                await self.carry(run, self._driving[run])
             except asyncio.CancelledError:
                 raise
             except StoreUnwritable as refused:
@@ -143,9 +100,8 @@ class Embedded:
                 self._release(run)
 
     def _release(self, run: str) -> None:
-        del self._driving[run]
-        if run in self._again and not self._is_stopping:
-            self._again.discard(run)
+        woken = self._driving.pop(run)
+        if woken.is_set() and not self._is_stopping:
             self.wake(run)
             return
         self._touched.discard(run)
@@ -153,290 +109,7 @@ class Embedded:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _call_up(self, run: str) -> None:
-        """A run's turn has come in line; when the engine stops it stays where it is."""
-        if not self._is_stopping:
-            self.wake(run)
-
     def _not_in_line(self) -> list[str]:
         """Runs that are said to wait for a place, and stand in no line; none of those that are being decided."""
         waiting = [run for run in self._store.in_line() if self.limits.waits_for(run) is None]
         return [run for run in waiting if run not in self._driving and run not in self._queued]
-
-    def _serve_later(self, ms: int) -> None:
-        asyncio.get_running_loop().call_later(ms / 1000, self.limits.serve)
-
-    # -- driving one run --
-
-    async def _read(self, run: str) -> Driven:
-        state, end = await self.past.take_up(run)
-        bundle = self._outside.bundle(state.bundle)
-        return Driven(run=run, bundle=bundle, state=state, end=end, woken=self._driving[run])
-
-    async def _read_again(self, driven: Driven) -> None:
-        """The state as the log has it now, from where it was known on."""
-        driven.state, driven.end = await self.past.read(driven.run, (driven.state, driven.end))
-        driven.bundle = self._outside.bundle(driven.state.bundle)
-        driven.columns, driven.waits, driven.told = None, None, State()
-
-    def _now(self, state: State) -> int:
-        return max(self._clock.now(), state.at)
-
-    async def _drive(self, run: str) -> None:
-        driven = await self._read(run)
-        await self._take_over(driven)
-        reported: tuple[e.Event, ...] = ()
-        items: StoredItems | None = None
-        try:
-            while True:
-                turn = await self._turn(driven, reported)
-                reported = ()
-                if turn.recall is not None:
-                    items = items or StoredItems(self._store, driven.state)
-                    driven.state = recall(driven.state, turn.recall, items)
-                    continue
-                if turn.has_more:
-                    continue
-                answered = await self._start_calls(driven, turn)
-                if answered is None and not driven.calls:
-                    break
-                reported = await self._outcomes(driven) if answered is None else answered
-        except asyncio.CancelledError:
-            for call in driven.calls:
-                call.cancel()
-            raise
-        finally:
-            await self._keep_outcomes(driven)
-
-    async def _take_over(self, driven: Driven) -> None:
-        """Attempts that nobody makes any more, because their engine is gone or broke off, get their outcome."""
-        lost = [(name, call) for name, call in driven.state.calls.items() if call.is_open]
-        for name, call in lost:
-            is_own = driven.bundle.actions[call.action].own
-            await self._report(driven, (taken_over(name, call, self._now(driven.state), is_own=is_own),))
-        if lost:
-            await self._read_again(driven)
-
-    async def _keep_outcomes(self, driven: Driven) -> None:
-        """Whatever has broken off the driving: the calls that are out get their outcome."""
-        if driven.calls:
-            await asyncio.wait(driven.calls)
-            await self._report(driven, self._facts(driven, set(driven.calls)))
-
-    async def _turn(self, driven: Driven, reported: tuple[e.Event, ...]) -> Turn:
-        """Decides and commits; what was reported is never lost, whatever becomes of the decision.
-
-        What needs a record that others keep from this run waits; the rest goes on.
-        """
-        names = {held.name for held in driven.state.held.values()}
-        kept = {name: why for name in names if (why := self._store.keeper(name, driven.run)) is not None}
-        while True:
-            try:
-                turn = self._decide(driven, reported, kept)
-            except Exception:
-                await self._report(driven, reported)
-                raise
-            columns = columns_of(turn.after, self.limits.waits_for(driven.run))
-            waits = turn.waits if turn.before.held or turn.after.held else None
-            if not turn.events and columns == driven.columns and waits == driven.waits:
-                return turn
-            try:
-                driven.end = await self._store.append(
-                    append_of(
-                        turn, fence=self._fence, previous_hash=driven.end.hash, told=driven.told, columns=columns,
-                        follow=self._follow(driven, turn),
-                    )
-                )  # fmt: skip
-            except (SequenceConflict, StoreUnwritable, RecordIsHeld) as refused:
-                if isinstance(refused, RecordIsHeld):
-                    kept[refused.record] = refused
-                await self._begin_again(driven, turn, reported, refused)
-                reported = ()
-                continue
-            driven.state, driven.columns, driven.waits, driven.told = turn.after, columns, waits, turn.after
-            self.past.keep(driven.run, driven.state, driven.end)
-            await self._tell(driven.run, turn)
-            self._alarm.set(columns.wake_at)
-            self._pass_on(turn)
-            return turn
-
-    def _decide(self, driven: Driven, reported: tuple[e.Event, ...], kept: Mapping[str, RecordIsHeld]) -> Turn:
-        return advance(
-            driven.bundle, driven.state, now=self._now(driven.state), fence=self._fence, reported=reported,
-            connect=lambda name: self._outside.connector(driven.bundle, name), kept=kept,
-            slots=0 if self._is_stopping else self._workers,
-            admit=None if self.limits.is_idle else admit_within(self.limits), desk=self._desk,
-        )  # fmt: skip
-
-    def _follow(self, driven: Driven, turn: Turn) -> NewRun | None:
-        """The run that is started together with this one's end."""
-        last = turn.events[-1] if turn.events else None
-        if not isinstance(last, e.RunFinished) or not last.then:
-            return None
-        return following(self._outside.bundle(driven.bundle.follows), turn.after, last)
-
-    async def _tell(self, run: str, turn: Turn) -> None:
-        for observer in self.observers:
-            observer(run, turn.events, turn.after)
-        for event in turn.events:
-            if isinstance(event, e.EventAwaited):
-                await self._feed(waiter=run)
-            elif isinstance(event, e.Emitted):
-                await self._feed(event_id=event.id_in(run))
-            elif isinstance(event, e.RunFinished) and event.then:
-                self._touch(following_id(run))
-
-    async def send_event(self, event_id: str, event: str, data: Mapping[str, Json], source: str) -> bool:
-        """An event from outside: kept, and fed to whoever waits for it. False where it had come before."""
-        is_new = await self._store.keep_event(event_id, event, data, source)
-        await self._feed(event_id=event_id)
-        return is_new
-
-    async def _feed(self, *, event_id: str = "", waiter: str = "") -> None:
-        for fed in await self._store.feed(event_id=event_id, waiter=waiter):
-            self._touch(fed)
-
-    def _touch(self, run: str) -> None:
-        """A run that goes on because of another one."""
-        self._touched.add(run)
-        self.wake(run)
-
-    async def rest_touched(self) -> None:
-        """Returns when the runs that went on because of others rest too."""
-        for run in [*self._touched]:
-            await self.rest(run)
-
-    def _pass_on(self, turn: Turn) -> None:
-        """Wakes whoever is next in line for the records that this run has let go of, or has stood in line for."""
-        let_go = {event.record for event in turn.events if isinstance(event, e.RecordReleased)}
-        let_go.update(held.name for state in (turn.before, turn.after) for held in state.held.values())
-        if turn.after.has_ended:
-            let_go |= turn.after.locks
-        for record in sorted(let_go):
-            self.wake_next(record)
-
-    def wake_next(self, record: str) -> None:
-        """A record may be free: the first in line for it is woken."""
-        if run := self._store.next_in_line(record):
-            self.wake(run)
-
-    async def _begin_again(
-        self, driven: Driven, turn: Turn, reported: tuple[e.Event, ...], refused: StoreError | RecordIsHeld
-    ) -> None:
-        if isinstance(refused, StoreUnwritable):
-            await self._pause(refused)
-        await self._report(driven, reported)
-        await self._read_again(driven)
-        if isinstance(refused, StoreUnwritable):
-            await self._disown(driven, turn.intents)
-
-    async def _disown(self, driven: Driven, intents: Sequence[e.CallIntended]) -> None:
-        """After a commit that may have been kept all the same: what it intended was never begun."""
-        for intent in intents:
-            call = driven.state.calls.get(intent.call)
-            if call is not None and call.is_open and call.attempt == intent.attempt:
-                await self._report(driven, (not_begun(intent.call, call, self._now(driven.state)),))
-                await self._read_again(driven)
-
-    async def _report(self, driven: Driven, reported: tuple[e.Event, ...]) -> None:
-        """Writes reports, as often as it takes. Raises StoreUnwritable when the engine stops before there is room."""
-        for event in reported:
-            while True:
-                try:
-                    await self._store.report(driven.run, event)
-                except StoreUnwritable as refused:
-                    if self._is_stopping:
-                        raise
-                    await self._pause(refused)
-                    continue
-                except AlreadyReported:
-                    if isinstance(event, e.OutcomeEvent):
-                        event = late_evidence(event)
-                        continue
-                break
-
-    async def _pause(self, refused: StoreUnwritable) -> None:
-        log.error("%s", refused)
-        await asyncio.sleep(AFTER_FAULT)
-
-    async def _start_calls(self, driven: Driven, turn: Turn) -> tuple[e.Event, ...] | None:
-        """Starts what was intended. Answers what is to be reported now, or None where calls are awaited (or none made).
-
-        A call that is alone is made here, without a task of its own; actions on our own tables are carried out and
-        recorded here.
-        """
-        committed = self._clock.monotonic()
-        is_alone = len(turn.intents) == 1 and not driven.calls and self.limits.waits_for(driven.run) is None
-        reported: tuple[e.Event, ...] | None = None
-        for intent in turn.intents:
-            if driven.bundle.actions[intent.action].own and intent.purpose in ("do", "read", "undo"):
-                await self._carry_out(driven, intent)
-                reported = ()
-                continue
-            begun = self.limits.begin(intent.action.partition(".")[0], driven.run)
-            sending = self._send(driven, intent, committed, begun)
-            if is_alone:
-                outcome = await sending
-                return (fit(outcome_event(intent, outcome, self._now(driven.state))),)
-            driven.calls[asyncio.create_task(sending)] = intent
-        return reported
-
-    async def _send(self, driven: Driven, intent: e.CallIntended, committed: int, begun: Begun | None) -> Outcome:
-        outcome: Outcome | None = None
-        try:
-            outcome = await self._perform(driven, intent, committed)
-        finally:
-            if begun is not None:
-                self.limits.end(begun, outcome)
-        return outcome
-
-    async def _perform(self, driven: Driven, intent: e.CallIntended, committed: int) -> Outcome:
-        request = Request(body=frozen_request(driven.state, intent), hash=intent.request_hash)
-        try:
-            connector = self._outside.connector(driven.bundle, intent.action.partition(".")[0])
-        except AmendsError as error:
-            return Outcome(result="not_sent", reason="unavailable", summary=str(error))
-        if self._clock.monotonic() - committed > LATEST_START:
-            return Outcome(result="not_sent", reason="unavailable", summary="The engine was too busy to send in time.")
-        return await perform(connector, intent, request)
-
-    async def _carry_out(self, driven: Driven, intent: e.CallIntended) -> None:
-        request = frozen_request(driven.state, intent)
-        operation = OwnOperation(
-            run=driven.run, step=intent.step, action=request["own"], key=intent.key, input=request["input"]
-        )
-        at = self._now(driven.state)
-        try:
-            end, event = await self._store.carry_out(operation, lambda outcome: outcome_event(intent, outcome, at))
-        except StoreUnwritable as refused:
-            await self._pause(refused)
-            await self._read_again(driven)
-            await self._disown(driven, (intent,))
-            return
-        except AlreadyReported:
-            end, event = driven.end, None
-        if event is not None and end.seq == driven.state.seq + 1:
-            driven.state, driven.end, driven.columns = fold(driven.state, event), end, None
-            for observer in self.observers:
-                observer(driven.run, (event,), driven.state)
-        else:
-            await self._read_again(driven)
-
-    async def _outcomes(self, driven: Driven) -> tuple[e.Event, ...]:
-        """Waits for the next answers and turns them into facts; or for a report of others, which is then read."""
-        woken = asyncio.create_task(driven.woken.wait())
-        try:
-            done, _ = await asyncio.wait({*driven.calls, woken}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            woken.cancel()
-        if driven.woken.is_set():
-            driven.woken.clear()
-            self._again.discard(driven.run)
-            if self._store.log_end(driven.run) != driven.end:
-                await self._read_again(driven)
-        return self._facts(driven, done)
-
-    def _facts(self, driven: Driven, done: AbstractSet[asyncio.Task[Any]]) -> tuple[e.Event, ...]:
-        at = self._now(driven.state)
-        finished = [call for call in driven.calls if call in done]
-        return tuple(fit(outcome_event(driven.calls.pop(call), call.result(), at)) for call in finished)
