@@ -1,24 +1,23 @@
 """Chat messages to whatever apprise knows: Slack, Teams, Discord, Telegram, LINE, Mattermost, ntfy and many more.
 
 The address holds the credentials, so all of it is a secret. Chats know no key: a message is `once`, and since apprise
-does not say how far a message came, whatever failed is `unknown`. Its requests are its own: the hosts that an address
-names are checked before, but not pinned, and the machine's proxy counts.
+does not say how far a message came, whatever failed is `unknown`. Its requests are its own, and the guard looks at each
+socket that they open.
 """
 
 from __future__ import annotations
 
 import asyncio
 import importlib
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from connectors.guard import Guard
 from connectors.rendering import checked_input
 from connectors.service import check_settings, no_such_action, resolver, secret_only, switch
 from runner.contract import Action, Connector, Json, Outcome, Purpose, Request, Tools
 from runner.errors import RequestError, SecretMissing
+from runner.guard import Guard
 
 SEND = Action(
     name="send",
@@ -79,7 +78,7 @@ class _Chat:
         chat: Any = importlib.import_module("runner.chat")
         try:
             async with asyncio.timeout(limit / 1000):
-                said = chat.send(address, request.body["title"], request.body["text"], allowed=self._allowed)
+                said = chat.send(address, request.body["title"], request.body["text"], guard=self.guard)
                 found: Outcome = await said
         except TimeoutError:
             found = Outcome(result="unknown", reason="timeout", summary=f"no answer came within {limit / 1000:g} s")
@@ -90,13 +89,6 @@ class _Chat:
 
     def origin(self) -> str:
         return f"chat:{self.name}"
-
-    async def _allowed(self, host: str) -> None:
-        """Raises OSError for a host that the guard refuses; one without an address is the service's matter."""
-        try:
-            await self.guard.resolve(host, 0)
-        except socket.gaierror:
-            return
 
 
 KIND: Any = ChatKind()

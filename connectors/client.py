@@ -32,9 +32,9 @@ import httpx
 from aiohttp.abc import AbstractResolver, ResolveResult
 from httpx_aiohttp import AiohttpTransport
 
-from connectors.guard import AddressRefused, Guard
 from runner.contract import Outcome, Reason
 from runner.errors import RequestError
+from runner.guard import AddressRefused, Guard
 
 MAX_BODY = 10_000_000
 """The largest decoded answer, in bytes."""

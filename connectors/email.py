@@ -24,7 +24,6 @@ from typing import Any
 import aiosmtplib
 
 from connectors.client import trusting
-from connectors.guard import AddressRefused
 from connectors.letter import FIELDS, address, build, freeze, message_of
 from connectors.mail_drafts import ACTIONS, SETTINGS, Drafts, read_drafts
 from connectors.servers import HOST_SETTINGS, PublicServer, Server, read_login, read_server
@@ -32,6 +31,7 @@ from connectors.service import resolver
 from runner.clock import HOUR, MINUTE
 from runner.contract import Action, Connector, Draft, Json, Outcome, Purpose, Reason, Request, Result, Retry, Tools
 from runner.errors import NotFound, RequestError, SecretMissing, SettingsError
+from runner.guard import AddressRefused
 
 UNENCRYPTED = (
     "{} offers no encryption (STARTTLS), so nothing was handed to it; if it wants TLS from the first byte, write "

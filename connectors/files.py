@@ -19,7 +19,6 @@ from connectors.bucket import Bucket
 from connectors.disk import FOREVER
 from connectors.far import LARGEST
 from connectors.folder import Folder
-from connectors.guard import AddressRefused, Guard
 from connectors.rendering import checked_input
 from connectors.servers import Server
 from connectors.service import check_settings, no_such_action, read_place, resolver, secret_only, switch
@@ -27,6 +26,7 @@ from connectors.sftp import Sftp, known_key
 from connectors.stored import stored_files
 from runner.contract import Action, Connector, Json, Outcome, Purpose, Request, Tools, Undo, missing
 from runner.errors import RequestError, SettingsError
+from runner.guard import AddressRefused, Guard
 
 _PLACE = {"path": "text", "sha256": "text"}
 

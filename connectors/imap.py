@@ -21,11 +21,11 @@ from imapclient import DELETED, DRAFT, SEEN, IMAPClient  # type: ignore[import-u
 from imapclient.imapclient import DRAFTS  # type: ignore[import-untyped]
 
 from connectors.client import trusting
-from connectors.guard import AddressRefused
 from connectors.servers import HOST_SETTINGS, Server, read_login, read_server
 from connectors.service import check_settings, no_such_action, resolver, switch
 from runner.contract import Action, Connector, Json, Outcome, Purpose, Request, Tools
 from runner.errors import NotPossible, SettingsError
+from runner.guard import AddressRefused
 
 PORTS = {"tls": 993, "starttls": 143, "none": 143}
 PATIENCE = 30

@@ -8,10 +8,10 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from connectors.guard import AddressRefused, Guard, is_public, literal
 from connectors.service import secret_only, secret_or_text, switch, trusted_file
 from runner.contract import Json
 from runner.errors import SettingsError
+from runner.guard import AddressRefused, Guard, is_public, literal
 
 HOST_SETTINGS: Mapping[str, Json] = {
     "host": "text",

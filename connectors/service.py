@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 from connectors.answers import Seen
 from connectors.auth import AUTH, Resolve, credentials, header_value, with_query
 from connectors.client import DEFAULT_HEADERS, MAX_BODY, Answer, Client, Wire, origin_of, same_origin
-from connectors.guard import AddressRefused, Guard
 from connectors.letter import build
 from connectors.login import Login
 from connectors.oauth import OAuth2
@@ -23,6 +22,7 @@ from connectors.tokens import NoToken, Tokens, is_safe, whole_address
 from runner.clock import MachineClock
 from runner.contract import Action, Json, Outcome, Reason, Tools, Watching, missing
 from runner.errors import EvaluationError, NotFound, NotPossible, RequestError, SecretMissing, SettingsError
+from runner.guard import AddressRefused, Guard
 from runner.language.nearest import did_you_mean
 
 HTTP_SETTINGS: Mapping[str, Json] = {

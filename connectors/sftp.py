@@ -18,10 +18,10 @@ from typing import Any
 
 from connectors.disk import Refused
 from connectors.far import LARGEST, Errand, Found, Lost, too_large
-from connectors.guard import AddressRefused
 from connectors.servers import Server
 from runner.contract import Json, Outcome, Tools
 from runner.errors import SettingsError
+from runner.guard import AddressRefused
 
 try:
     import asyncssh

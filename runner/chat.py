@@ -1,28 +1,41 @@
 """Chat messages by any service that apprise knows. The home of apprise.
 
 It is loaded by name where it is needed: what knows every chat there is takes a second, and most projects have none.
+Its requests are its own, so the guard looks at every socket that it opens, and nothing of the machine is used: no
+proxy, no netrc.
 """
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import warnings
-from collections.abc import Awaitable, Callable
 
 import apprise
+import requests
 
 from runner.contract import Outcome
-
-Allowed = Callable[[str], Awaitable[None]]
-"""Raises OSError with a sentence for a host that no message may go to."""
+from runner.guard import Guard, is_watched, watched
 
 
-async def send(address: str, subject: str, text: str, *, allowed: Allowed | None = None) -> Outcome:
+class _Alone(requests.Session):
+    """A session that asks the machine nothing while it is watched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trust_env = not is_watched()
+
+
+requests.Session = requests.sessions.Session = _Alone  # type: ignore[misc]
+
+
+async def send(address: str, subject: str, text: str, *, guard: Guard) -> Outcome:
     """Hands a message to the service that the address names (`slack://…`, `mailto://…`, `json://…`).
 
-    A failure is `unknown`: apprise does not say how far it came. `allowed` is asked about every host that the address
-    itself names.
+    A failure is `unknown`, for apprise does not say how far it came, unless no connection was let through.
     """
-    teller = apprise.Apprise(asset=apprise.AppriseAsset(app_id="Amends", http_redirects=False))
+    asset = apprise.AppriseAsset(app_id="Amends", http_redirects=False, async_mode=False)
+    teller = apprise.Apprise(asset=asset)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # it looks for a module that a later Python has no more
         is_known = teller.add(address)
@@ -30,11 +43,24 @@ async def send(address: str, subject: str, text: str, *, allowed: Allowed | None
         return Outcome(result="refused", reason="invalid", summary="the chat address is none that is known here")
     for server in teller:
         for host in (getattr(server, "host", None), getattr(server, "smtp_host", None)):
-            if allowed is not None and host:
-                try:
-                    await allowed(str(host))
-                except OSError as error:
-                    return Outcome(result="not_sent", reason="forbidden", summary=str(error))
-    if not await teller.async_notify(title=subject, body=text, body_format=apprise.NotifyFormat.TEXT):
+            why = await _refused(guard, str(host)) if host else ""
+            if why:
+                return Outcome(result="not_sent", reason="forbidden", summary=why)
+    with watched(guard) as watch:
+        is_told = await asyncio.to_thread(teller.notify, text, subject, body_format=apprise.NotifyFormat.TEXT)
+    if not is_told and watch.refused and not watch.opened:
+        return Outcome(result="not_sent", reason="forbidden", summary=watch.refused)
+    if not is_told:
         return Outcome(result="unknown", reason="unavailable", summary="the chat service did not take the message")
     return Outcome(result="applied", output={"accepted": True})
+
+
+async def _refused(guard: Guard, host: str) -> str:
+    """Why no message may go to a host, else empty; one without an address is the service's matter."""
+    try:
+        await guard.resolve(host, 0)
+    except socket.gaierror:
+        return ""
+    except OSError as error:
+        return str(error)
+    return ""

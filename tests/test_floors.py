@@ -55,7 +55,7 @@ PLANTED: list[tuple[house.Rule, str, Files]] = [
     (house.libraries_stay_home, "lives in", {"runner/engine/perform.py": "import httpx"}),
     (house.libraries_stay_home, "lives in", {"runner/core/state.py": "from pydantic import BaseModel"}),
     (house.libraries_stay_home, "lives in", {"runner/demo/story.py": "from rich.console import Console"}),
-    (house.libraries_stay_home, "no home", {"connectors/http.py": "import requests"}),
+    (house.libraries_stay_home, "no home", {"connectors/http.py": "import urllib3"}),
     (house.imports_stand_at_the_top, "inside go", {"runner/cli/run.py": "def go():\n    import json\n"}),
     (
         house.no_module_circle,

@@ -33,7 +33,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from connectors.guard import AddressRefused
 from connectors.rendering import checked_input
 from connectors.servers import HOST_SETTINGS, read_login, read_server
 from connectors.service import check_settings, no_such_action, resolver
@@ -43,6 +42,7 @@ from connectors.sql.statements import FEW_ROWS, Statement, read_statements
 from runner.clock import MachineClock
 from runner.contract import Action, Connector, Json, Outcome, Purpose, Reason, Request, Tools
 from runner.errors import RequestError, SecretMissing, SettingsError
+from runner.guard import AddressRefused
 
 _SERVED: Mapping[str, tuple[type[Served], int]] = {"postgresql": (Postgresql, 5432), "mysql": (Mysql, 3306)}
 _TABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?")

@@ -2,6 +2,9 @@
 
 Authorisation code with PKCE. Nothing is kept between leaving and coming back: state, nonce and verifier are made out of
 one secret that only this browser has. The provider's keys are asked for at each sign-in, so they may change whenever.
+
+Where else to ask is told by the provider itself, so every request passes the guard: a public provider leads into no
+private network, and nothing goes unencrypted that the provider's own address does not.
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
+from ipaddress import ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 from authlib.oauth2.client import OAuth2Client  # type: ignore[import-untyped]
@@ -29,6 +34,7 @@ from joserfc.jws import JWSRegistry
 
 from runner.clock import MINUTE
 from runner.errors import AmendsError
+from runner.guard import AddressRefused, Guard, is_public
 from runner.language.people import People
 from runner.language.settings import SignIn
 
@@ -82,7 +88,7 @@ async def way_out(words: SignIn, journey: Journey, back: str) -> str:
     """Where the browser signs in; it comes back to `back`. Raises ProviderSilent."""
     scope = "openid profile email" if words.claim else "openid email"
     leaving = OAuth2Client(None, words.client, scope=scope, redirect_uri=back, code_challenge_method="S256")
-    async with _asking() as client:
+    async with _asking(words) as client:
         about = await _about(client, words)
         address, _state = leaving.create_authorization_url(
             about["authorization_endpoint"], state=journey.state, code_verifier=journey.verifier, nonce=journey.nonce
@@ -101,7 +107,7 @@ async def who_came(
         raise NotProved("the state is not the one that this browser left with")
     if told.get("error") or not told.get("code"):
         raise NotProved(f"the provider gives no code but says {told.get('error', '')[:80]!r}")
-    async with _asking() as client:
+    async with _asking(words) as client:
         about = await _about(client, words)
         must_name_itself = about.get("authorization_response_iss_parameter_supported")
         if told.get("iss", "" if must_name_itself else about["issuer"]) != about["issuer"]:
@@ -170,12 +176,42 @@ def _verified(
     return dict(claims)
 
 
+class _Guarded(httpx.AsyncHTTPTransport):
+    """Connects to the addresses that were checked and to no others, whatever the name leads to a moment later."""
+
+    def __init__(self, guard: Guard, scheme: str) -> None:
+        super().__init__(verify=_trusted(), trust_env=False)
+        self._guard, self._scheme = guard, scheme
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Raises AddressRefused, and what httpx raises."""
+        url, host = request.url, request.url.raw_host.decode()
+        if url.scheme not in ("https", self._scheme):
+            raise AddressRefused(f"{host} is to be asked unencrypted")
+        lost: Exception = OSError(f"{host} has no address")
+        for _, address in await self._guard.resolve(host, url.port or (443 if url.scheme == "https" else 80)):
+            there = httpx.Request(
+                request.method, url.copy_with(host=address), headers=request.headers, stream=request.stream,
+                extensions={**request.extensions, "sni_hostname": host},
+            )  # fmt: skip
+            try:
+                return await super().handle_async_request(there)
+            except httpx.ConnectError as error:
+                lost = error
+        raise lost
+
+
 @asynccontextmanager
-async def _asking() -> AsyncIterator[httpx.AsyncClient]:
+async def _asking(words: SignIn) -> AsyncIterator[httpx.AsyncClient]:
     """A client for the requests of one sign-in. Raises ProviderSilent for whatever keeps them from an answer."""
     try:
-        async with asyncio.timeout(PATIENCE), httpx.AsyncClient(verify=_trusted(), trust_env=False) as client:
-            yield client
+        async with asyncio.timeout(PATIENCE):
+            place = urlsplit(words.oidc)
+            found = await Guard(allow_private=True).resolve(place.hostname or "", place.port or 443)
+            is_ours = not all(is_public(ip_address(address)) for _, address in found)
+            transport = _Guarded(Guard(allow_private=is_ours), place.scheme)
+            async with httpx.AsyncClient(transport=transport, trust_env=False) as client:
+                yield client
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, KeyError, TypeError) as error:
         raise ProviderSilent(f"{type(error).__name__}: {error}") from error
 

@@ -1,4 +1,4 @@
-"""Whether the address that people are given leads here: one request to it, from outside in."""
+"""Whether the address that people are given leads here: one request to it, from outside in, watched by the guard."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import http.client
 import ssl
 import urllib.error
 import urllib.request
+
+from runner.guard import Guard, watched
 
 SIGN = "Amends-Instance"
 """The header by which `/health` tells one running process from another."""
@@ -18,7 +20,7 @@ def why_not_reached(address: str, sign: str) -> str:
     asked = urllib.request.Request(f"{address.rstrip('/')}/health", headers={"User-Agent": "amends"})
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(asked, timeout=LIMIT) as answer:
+        with watched(Guard(allow_private=True)), opener.open(asked, timeout=LIMIT) as answer:
             found = answer.headers.get(SIGN, "")
     except urllib.error.HTTPError as error:
         return f"it answers {error.code}"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from connectors.client import DEFAULT_HEADERS, MAX_BODY, Answer, Client, Wire
-from connectors.guard import Guard
+from runner.guard import Guard
 from runner.contract import Outcome
 from tests.connectors.httpserver import (
     HttpServer,

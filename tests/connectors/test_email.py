@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from connectors.email import KIND
-from connectors.guard import Guard
+from runner.guard import Guard
 from runner.contract import Outcome, Retry
 from runner.errors import RequestError, SettingsError
 from tests.connectors.mailserver import certificate, mail_server, raw_server, script

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from connectors.guard import AddressRefused, Guard, is_public
+from runner.guard import AddressRefused, Guard, is_public
 
 PUBLIC = [
     "1.1.1.1",

@@ -1,8 +1,9 @@
-"""The address guard: which addresses an outgoing connection may go to. Every connection, HTTP or SMTP, passes here.
+"""The address guard: which addresses an outgoing connection may go to. Every connection, passes here.
 
 Public addresses only, unless the connection says `allow_private: true`; addresses where clouds keep their metadata
 never. All answers of a name are checked, and whoever connects must connect to a checked address: `resolve` gives them,
-and `check_address` is asked once more with the very address a socket is about to be opened to.
+and `check_address` is asked once more with the very address a socket is about to be opened to. Where a library opens
+its sockets itself, `watched` looks at each of them.
 
 `AddressRefused` is an OSError, so that libraries treat it like any other failure to connect: no byte has left.
 """
@@ -13,8 +14,14 @@ import asyncio
 import ipaddress
 import re
 import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import Any
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -45,16 +52,21 @@ GLOBAL_IPV6 = ipaddress.IPv6Network("2000::/3")
 
 _TRANSLATED = _networks("::ffff:0:0/96 64:ff9b::/96")
 _LAST_32_BITS = _networks("::/96 ::ffff:0:0/96 ::ffff:0:0:0/96 64:ff9b::/96 64:ff9b:1::/48")
+_LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
+_ISATAP = 0x5EFE
 _NUMBER_LABEL = re.compile(r"^(0[xX][0-9a-fA-F]*|[0-9]+)$")
 
 
 def embedded(address: Address) -> tuple[Address, ...]:
-    """The IPv4 addresses inside an IPv6 address (mapped, NAT64, 6to4, Teredo …), to be checked like itself."""
+    """The IPv4 addresses inside an IPv6 address (mapped, NAT64, 6to4, Teredo, ISATAP …), to be checked like itself."""
     if isinstance(address, ipaddress.IPv4Address):
         return ()
     found = [address.sixtofour, *(address.teredo or ())]
-    if _is_in(address, _LAST_32_BITS):
+    if _is_in(address, _LAST_32_BITS) or int(address) >> 32 & 0xFDFFFFFF == _ISATAP:
         found.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+    if address in _LOCAL_NAT64:  # RFC 6052: behind 48 bits, parted by a byte of zeros
+        whole = int(address)
+        found.append(ipaddress.IPv4Address((whole >> 64 & 0xFFFF) << 16 | whole >> 40 & 0xFFFF))
     return tuple(one for one in found if one is not None)
 
 
@@ -142,3 +154,62 @@ def _check_literal(guard: Guard, host: str) -> None:
     address = literal(host)
     if address is not None:
         guard.check_address(str(address), host)
+
+
+# --- libraries that open their sockets themselves --------------------------------------------------------------------
+
+
+class Watch:
+    """What became of connections that others opened: how many were let through, and why one was not."""
+
+    def __init__(self, guard: Guard) -> None:
+        self.guard = guard
+        self.opened = 0
+        self.refused = ""
+
+    def look(self, told: Any) -> None:
+        """Where a socket is about to go. Raises AddressRefused, also for what is no address of a network."""
+        try:
+            self.guard.check_address(str(told[0] if isinstance(told, tuple) and told else told))
+        except AddressRefused as error:
+            self.refused = self.refused or str(error)
+            raise
+        self.opened += 1
+
+
+_watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
+_BEGUN = "amends_watch"
+
+
+@contextmanager
+def watched(guard: Guard) -> Iterator[Watch]:
+    """Meanwhile every socket that is opened here, or in a thread that is begun here, goes where the guard allows."""
+    _install()
+    watch = Watch(guard)
+    mark = _watch.set(watch)
+    try:
+        yield watch
+    finally:
+        _watch.reset(mark)
+
+
+def is_watched() -> bool:
+    """Whether sockets that are opened here are looked at."""
+    return _watch.get() is not None
+
+
+def _look(event: str, told: tuple[Any, ...]) -> None:
+    if event in ("socket.connect", "socket.sendto", "socket.sendmsg"):
+        watch = _watch.get() or getattr(threading.current_thread(), _BEGUN, None)
+        if watch is not None and told[1] is not None:
+            watch.look(told[1])
+    elif event in ("_thread.start_new_thread", "_thread.start_joinable_thread"):
+        watch, begun = _watch.get(), getattr(told[0], "__self__", None)
+        if watch is not None and isinstance(begun, threading.Thread):
+            setattr(begun, _BEGUN, watch)
+
+
+@cache
+def _install() -> None:
+    """Python tells of every socket that is opened in the process, and asks nobody to take part."""
+    sys.addaudithook(_look)
