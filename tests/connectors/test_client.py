@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from connectors.client import DEFAULT_HEADERS, MAX_BODY, Answer, Client, Wire
-from runner.guard import Guard
 from runner.contract import Outcome
+from runner.guard import Guard
 from tests.connectors.httpserver import (
     HttpServer,
     answer,

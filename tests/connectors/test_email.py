@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from connectors.email import KIND
-from runner.guard import Guard
 from runner.contract import Outcome, Retry
 from runner.errors import RequestError, SettingsError
+from runner.guard import Guard
 from tests.connectors.mailserver import certificate, mail_server, raw_server, script
 from tests.connectors.tools import Lent
 from tests.support.smtp_service import SmtpScript, SmtpService
