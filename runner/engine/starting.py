@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from runner.clock import iso
+from runner.clock import DAY, MINUTE, iso
 from runner.contract import Json, digest
 from runner.core import events as e
 from runner.core.state import State
@@ -16,7 +16,10 @@ from runner.language.expressions import evaluate
 from runner.language.schemas import read_inputs
 from runner.store.facts import NewRun, Started, Store
 
-LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
+LETTERS = "23456789abcdefghjkmnpqrstuvwxyz"
+_PLACES = len(LETTERS) ** 8
+_PER_MS = _PLACES // DAY
+_NEAR = MINUTE * _PER_MS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,10 +38,33 @@ class Wish:
     told: Mapping[str, Json] = field(default_factory=dict)
 
 
+class _Places:
+    """Places in a day, one for each run: by chance within its ms, behind one that was taken shortly before."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def take(self, now: int) -> int:
+        place = now % DAY * _PER_MS + secrets.randbelow(_PER_MS)
+        if place <= self._last < place + _NEAR:
+            place = self._last + 1
+        self._last = place
+        return place % _PLACES
+
+
+_PLACES_TODAY = _Places()
+
+
 def new_run_id(now: int) -> str:
-    """A run's id: the day it began and eight letters: `261129-k3x9m2qa`."""
-    day = iso(now)[2:10].replace("-", "")
-    return f"{day}-{''.join(secrets.choice(LETTERS) for _ in range(8))}"
+    """A run's id: the day it began and eight letters, `261129-k3x9m2qa`. Ids sort in the order of time.
+
+    What a database keeps by run stands together then where runs go on together: a commit touches few of its pages.
+    """
+    place, letters = _PLACES_TODAY.take(now), ""
+    for _ in range(8):
+        place, letter = divmod(place, len(LETTERS))
+        letters = LETTERS[letter] + letters
+    return f"{iso(now)[2:10].replace('-', '')}-{letters}"
 
 
 async def keep(store: Store, bundle: Bundle) -> None:
