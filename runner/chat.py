@@ -42,6 +42,7 @@ async def send(address: str, subject: str, text: str, *, guard: Guard) -> Outcom
     if not is_known:
         return Outcome(result="refused", reason="invalid", summary="the chat address is none that is known here")
     for server in teller:
+        server.redirects = False  # an address may ask for them, and they would carry what it holds elsewhere
         for host in (getattr(server, "host", None), getattr(server, "smtp_host", None)):
             why = await _refused(guard, str(host)) if host else ""
             if why:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 SUITES = {
+    "guard": "tests.trust.guard",
     "simulation": "tests.trust.simulation",
     "soak": "tests.trust.soak",
 }
