@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Container
+from collections.abc import Callable
 
 from runner.clock import MINUTE, Clock
 from runner.store.facts import Store
@@ -18,21 +18,23 @@ LONGEST_SLEEP = 30.0
 AFTER_FAULT = 1.0
 """Seconds before the timers are read again, where they could not be."""
 SWEEP = MINUTE
+MANY = 1_000
+"""Runs that are woken at a time: those that are due after them are looked for when these have had their turn."""
 
 
 class Alarm:
-    """`wake` is told of each run; `driving` are those that somebody drives already; `forgotten` names further runs that
-    nothing would wake.
+    """`wake` is told of each run; `is_at_work` says whether somebody drives it already, or will soon; `forgotten` names
+    further runs that nothing would wake.
     """
 
     def __init__(
-        self, store: Store, clock: Clock, wake: Callable[[str], None], driving: Container[str],
+        self, store: Store, clock: Clock, wake: Callable[[str], None], is_at_work: Callable[[str], bool],
         forgotten: Callable[[], list[str]],
     ) -> None:  # fmt: skip
         self._store = store
         self._clock = clock
         self._wake = wake
-        self._driving = driving
+        self._is_at_work = is_at_work
         self._forgotten = forgotten
         self._rings = asyncio.Event()
         self._next_due: int | None = None
@@ -64,7 +66,7 @@ class Alarm:
         """Wakes the runs whose time has come; answers the seconds until it is worth looking again."""
         try:
             now = self._clock.now()
-            due = self._store.due(now)
+            due = self._store.due(now, MANY)
             self._next_due = self._store.next_due()
             if now >= self._swept_at + SWEEP:
                 self._swept_at = now
@@ -72,7 +74,7 @@ class Alarm:
         except Exception:
             log.exception("the timers cannot be read; it is tried again in %g s", AFTER_FAULT)
             return AFTER_FAULT
-        is_busy = bool(due) and all(run in self._driving for run in due)
+        is_busy = bool(due) and (len(due) == MANY or all(self._is_at_work(run) for run in due))
         for run in due:
             self._wake(run)
         shortest = BUSY_SLEEP if is_busy else SHORTEST_SLEEP
@@ -82,7 +84,7 @@ class Alarm:
     def _sweep(self, now: int) -> None:
         """Runs that nothing would ever wake: there must be none, so each is told of and taken up."""
         for run in (*self._store.without_witness(now), *self._forgotten()):
-            if run in self._driving:
+            if self._is_at_work(run):
                 continue
             log.error("run %s was waiting for nothing; it is taken up again", run)
             self._wake(run)

@@ -82,9 +82,12 @@ class Carrier(ABC):
 
     def begin(self, started: Started, event: e.RunStarted) -> None:
         """A run that was just started here: its state is known without reading."""
+        self._remember(started, event)
+        self.wake(started.run)
+
+    def _remember(self, started: Started, event: e.RunStarted) -> None:
         if started.end is not None and not event.continues:
             self.past.begin(started.run, fold(State(), event), started.end)
-        self.wake(started.run)
 
     def _call_up(self, run: str) -> None:
         """A run's turn has come in line; when the engine stops it stays where it is."""

@@ -1,7 +1,8 @@
 """The embedded engine: an asyncio loop on the log. It answers only who asks for a run to be carried, and when.
 
 A run is *driven* by one worker until it rests (it has ended, or waits for a timer, a person or another run). A resting
-run costs no memory: what wakes it is in the database (a due time) or comes as a report (`wake`).
+run costs no memory: what wakes it is in the database (a due time) or comes as a report (`wake`). Of those that
+are queued only the next are in memory.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ import asyncio
 import logging
 
 from runner.clock import Clock
+from runner.core import events as e
 from runner.engine.alarm import SWEEP, Alarm
 from runner.engine.carrier import Carrier
 from runner.engine.driven import OPEN_DESK, Desk, Outside
+from runner.engine.line import Line
 from runner.errors import StoreUnwritable
-from runner.store.facts import Store
+from runner.store.facts import Started, Store
 
 log = logging.getLogger("amends.engine")
 GRACE = 5.0
@@ -28,20 +31,20 @@ class Embedded(Carrier):
         self, store: Store, outside: Outside, clock: Clock, *, workers: int = 64, desk: Desk = OPEN_DESK
     ) -> None:  # fmt: skip
         super().__init__(store, outside, clock, workers=workers, desk=desk)
-        self._ready: asyncio.Queue[str] = asyncio.Queue()
-        self._queued: set[str] = set()
         self._driving: dict[str, asyncio.Event] = {}
         self._resting: dict[str, list[asyncio.Future[None]]] = {}
         self._background: list[asyncio.Task[None]] = []
-        self._alarm = Alarm(store, clock, self.wake, self._driving, self._not_in_line)
+        self._line = Line(store, self._driving, self.limits)
+        self._alarm = Alarm(store, clock, self.wake, self.is_at_work, self._not_in_line)
 
     # -- from outside --
 
     async def start(self) -> None:
         """Takes up what was left open, then drives until `stop`."""
-        left = (*self._store.unfinished(), *self._store.in_line())
+        left = (*self._store.unfinished(), *self._store.in_line(begun=True))
         for run in (*left, *self._store.without_witness(self._clock.now() + SWEEP)):
             self.wake(run)
+        self._line.read()
         for event in self._store.open_events():
             await self._feed(event_id=event)
         self._background = [asyncio.create_task(self._work()) for _ in range(self._workers)]
@@ -67,13 +70,23 @@ class Embedded(Carrier):
         """Something was reported about this run: decide again."""
         if run in self._driving:
             self._driving[run].set()
-        elif run not in self._queued:
-            self._queued.add(run)
-            self._ready.put_nowait(run)
+        else:
+            self._line.put(run)
+
+    def begin(self, started: Started, event: e.RunStarted) -> None:
+        """A run that was just started here: it has its turn among those of its flow."""
+        if started.end is None:
+            self.wake(started.run)
+        elif self._line.put_new(started.run, event.flow):
+            self._remember(started, event)
+
+    def is_at_work(self, run: str) -> bool:
+        """Whether somebody drives the run, or will as soon as there is a place."""
+        return run in self._driving or run in self._line
 
     async def rest(self, run: str) -> None:
         """Returns when nobody drives the run and nothing is queued for it."""
-        while run in self._driving or run in self._queued:
+        while self.is_at_work(run) or self._line.is_behind(run):
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._resting.setdefault(run, []).append(waiter)
             await waiter
@@ -82,8 +95,7 @@ class Embedded(Carrier):
 
     async def _work(self) -> None:
         while not self._is_stopping:
-            run = await self._ready.get()
-            self._queued.discard(run)
+            run = await self._line.take()
             self._driving[run] = asyncio.Event()
             try:
                 await self.carry(run, self._driving[run])
@@ -101,6 +113,7 @@ class Embedded(Carrier):
 
     def _release(self, run: str) -> None:
         woken = self._driving.pop(run)
+        self._line.look()
         if woken.is_set() and not self._is_stopping:
             self.wake(run)
             return
@@ -110,6 +123,10 @@ class Embedded(Carrier):
                 waiter.set_result(None)
 
     def _not_in_line(self) -> list[str]:
-        """Runs that are said to wait for a place, and stand in no line; none of those that are being decided."""
-        waiting = [run for run in self._store.in_line() if self.limits.waits_for(run) is None]
-        return [run for run in waiting if run not in self._driving and run not in self._queued]
+        """Runs that are said to wait for a place, and stand in no line; none of those that are being decided.
+
+        Queued ones have their turn again.
+        """
+        self._line.read()
+        waiting = [run for run in self._store.in_line(begun=True) if self.limits.waits_for(run) is None]
+        return [run for run in waiting if not self.is_at_work(run)]

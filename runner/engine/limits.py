@@ -267,6 +267,15 @@ class Limits:
             self._lines.setdefault(name, _Line(name, bound)).bound = bound
         self.serve()
 
+    @property
+    def standing(self) -> int:
+        """How many runs wait here."""
+        return len(self._stopped) + sum(len(line.tickets) for line in self._lines.values())
+
+    def stands(self, run: str) -> bool:
+        """Whether the run is one of them."""
+        return run in self._stopped or any(run in line.tickets for line in self._lines.values())
+
     # -- asking --
 
     def take(self, asker: Asker, wants: Sequence[Want]) -> list[bool]:

@@ -17,6 +17,7 @@ from runner.core.events import Event, SiteEvent
 from runner.errors import NotPossible, StoreError
 from runner.quick import quick
 from runner.store.messages import Message
+from runner.store.queue import Queue
 
 Disposition = Literal["pending", "undone", "answered", "accepted", "by_hand", "stands"]
 """`pending` while the run goes on; at the end every applied effect has one of the other five."""
@@ -329,7 +330,7 @@ class Logs(Protocol):
         """The log after a seq, in order, or the first `limit` rows of it. Raises NotFound."""
 
 
-class Store(Logs, Protocol):
+class Store(Logs, Queue, Protocol):
     """The log and its tables. One implementation on SQLAlchemy Core for SQLite and PostgreSQL."""
 
     # -- writing (from the one event loop of the engine that holds the lock) --
@@ -391,13 +392,10 @@ class Store(Logs, Protocol):
     def open_runs(self) -> Sequence[str]:
         """Ids of runs that have not ended, oldest first."""
 
-    def unfinished(self) -> Sequence[str]:
-        """Open runs that an engine left in the middle: moving, queued, or reported about and not decided since."""
+    def in_line(self, begun: bool = False) -> Sequence[str]:
+        """Runs that wait for a place at a connection, or for a release; with `begun` those that are not queued."""
 
-    def in_line(self) -> Sequence[str]:
-        """Open runs that wait for a place at a connection, or for the release of one or of their flow."""
-
-    def due(self, now: int) -> Sequence[str]:
+    def due(self, now: int, limit: int | None = None) -> Sequence[str]:
         """Open runs whose wake_at has come."""
 
     def next_due(self) -> int | None:

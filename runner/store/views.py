@@ -19,6 +19,7 @@ from runner.core.state import Held
 from runner.core.status import waits_for
 from runner.errors import NotFound, StoreCorrupt
 from runner.language.personal import TEXT as PERSONAL
+from runner.store import queue
 from runner.store.artifacts import Artifacts
 from runner.store.database import Database
 from runner.store.facts import (
@@ -71,8 +72,8 @@ _RUN = select(
 )
 _OPEN = runs.c.ended_at.is_(None)
 _IN_LINE = or_(runs.c.waiting_for.startswith(PLACE), runs.c.waiting_for.startswith(RELEASE))
-MOVING = ("queued", "running", "compensating", "paused")
-"""Statuses that a call may be open in."""
+MOVING, RESTING = ("running", "compensating", "paused"), ("waiting", "needs_person")
+"""Statuses of open runs: a call may be open in the first; those that are queued are neither."""
 
 
 def stored(row: Any) -> StoredRow:
@@ -230,22 +231,29 @@ class Views:
             return _told(connection, [RunView(**row._mapping) for row in found[: wanted.limit]])
 
     def counts(self) -> Mapping[str, int]:
-        rows = self._rows(select(runs.c.status, func.count().label("runs")).group_by(runs.c.status))
-        return {row.status: row.runs for row in rows}
+        return dict(self.ask(lambda it: it.execute(select(runs.c.status, func.count()).group_by(runs.c.status)).all()))
 
     def open_runs(self) -> Sequence[str]:
         return self._ids(select(runs.c.run_id).where(_OPEN).order_by(runs.c.started_at, runs.c.run_id))
 
     def unfinished(self) -> Sequence[str]:
         left = or_(runs.c.status.in_(MOVING), runs.c.decided != runs.c.seq)
-        return self._ids(select(runs.c.run_id).where(_OPEN, left).order_by(runs.c.started_at, runs.c.run_id))
+        found = select(runs.c.run_id).where(runs.c.status.in_((*MOVING, *RESTING)), left)
+        return self._ids(found.order_by(runs.c.started_at, runs.c.run_id))
 
-    def in_line(self) -> Sequence[str]:
-        return self._ids(select(runs.c.run_id).where(_OPEN, _IN_LINE).order_by(runs.c.started_at, runs.c.run_id))
+    def queued_flows(self) -> Sequence[str]:
+        return self.ask(queue.flows)
 
-    def due(self, now: int) -> Sequence[str]:
-        """Open runs whose wake_at has come, the longest overdue first."""
-        return self._ids(select(runs.c.run_id).where(_OPEN, runs.c.wake_at <= now).order_by(runs.c.wake_at))
+    def queued(self, flow: str, at: int, limit: int) -> Sequence[str]:
+        return self.ask(queue.page(flow, at, limit))
+
+    def in_line(self, begun: bool = False) -> Sequence[str]:
+        found = select(runs.c.run_id).where(runs.c.status.in_((*MOVING, *RESTING)) if begun else _OPEN, _IN_LINE)
+        return self._ids(found.order_by(runs.c.started_at, runs.c.run_id))
+
+    def due(self, now: int, limit: int | None = None) -> Sequence[str]:
+        asked = select(runs.c.run_id).where(_OPEN, runs.c.wake_at <= now).order_by(runs.c.wake_at)
+        return self._ids(asked.limit(limit))
 
     def next_due(self) -> int | None:
         asked = select(runs.c.wake_at).where(_OPEN, runs.c.wake_at.is_not(None)).order_by(runs.c.wake_at).limit(1)
@@ -325,9 +333,8 @@ class Views:
         asked = (
             select(runs.c.run_id, runs.c.waiting_for)
             .where(
-                _OPEN,
+                runs.c.status.in_(("running", "compensating", *RESTING)),
                 runs.c.wake_at.is_(None),
-                runs.c.status.not_in(("queued", "paused")),
                 runs.c.updated_at <= now - SETTLES,
                 ~handed,
                 ~_IN_LINE,

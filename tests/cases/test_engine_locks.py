@@ -193,7 +193,7 @@ async def test_who_waits_says_for_whom_and_costs_nothing(tmp_path: Path) -> None
         assert (two.status, two.at_step, two.waiting_for) == ("waiting", "deal", told)
         three = await engine.run("plain", "c", one="17")
         assert (three.status, three.waiting_for) == ("waiting", told), "a lock keeps off who only works on the record"
-        assert two.run not in {*engine.driver.engine._driving, *engine.driver.engine._queued}
+        assert not engine.driver.engine.is_at_work(two.run)
         await engine.until(three.run, "succeeded")
         assert ledger(ground, "17") == [one, two.run, three.run]
 

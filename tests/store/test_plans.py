@@ -29,6 +29,8 @@ ASKED: dict[str, Ask] = {
     ),
     "of any flow at a step": lambda store: store.runs(RunFilter(at_step="billing", open_only=True)),
     "open": lambda store: store.open_runs(),
+    "queued flows": lambda store: store.queued_flows(),
+    "queued of a flow": lambda store: store.queued("signup", 0, 500),
     "due": lambda store: store.due(1),
     "next due": lambda store: store.next_due(),
     "next in line": lambda store: store.next_in_line("x"),
