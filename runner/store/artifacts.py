@@ -31,19 +31,23 @@ class Artifacts:
 
     def __init__(self, place: Path) -> None:
         self.root = place / "artifacts"
+        self._durable: set[Path] = set()
+        """Folders whose names this process has synced: whoever made one may have been killed before."""
 
     def put(self, data: bytes) -> str:
         """Keeps the bytes and returns their digest, once file and folders are on the disk. Raises OSError."""
         digest = hashlib.sha256(data).hexdigest()
         path = self._path(digest)
-        if self._stands(path, digest):
-            return digest
-        if not path.parent.is_dir():
+        if path.parent not in self._durable:
             self.root.mkdir(mode=0o700, exist_ok=True)
             path.parent.mkdir(mode=0o700, exist_ok=True)
             sync_folder(self.root)
             sync_folder(self.root.parent)
-        write_synced(path, data)
+            self._durable.add(path.parent)
+        if self._stands(path, digest):
+            sync_folder(path.parent)
+        else:
+            write_synced(path, data)
         return digest
 
     def get(self, digest: str) -> bytes:

@@ -17,7 +17,7 @@ from runner.contract import Json, Outcome
 from runner.core.events import Event, OutcomeEvent, PersonalDataErased, Restored, SiteEvent
 from runner.errors import EngineBusy, NotFound, SettingsError, StoreError, StoreUnwritable
 from runner.store.active import ActivateWork, ActiveFlow
-from runner.store.anchor import Anchor, keep_anchor, read_anchor, reserved, why_restored
+from runner.store.anchor import Anchor, keep_anchor, read_anchor, reserved, sync_folder, why_restored
 from runner.store.arrivals import Arrival, Arrived, ArriveWork
 from runner.store.artifacts import LIMIT, Artifacts, fit
 from runner.store.audit import Audit
@@ -340,6 +340,7 @@ def _open_writer(stack: ExitStack, file: Database, folder: Path, clock: Clock, l
     place = folder / ".amends"
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        sync_folder(folder)  # else the power may take the whole state folder, with all that was synced inside it
         _take(stack, lock or EngineLock(folder), folder)
     except OSError as problem:
         raise StoreUnwritable(f"{place} cannot be used: {problem.strerror}; make it writable for this user") from None
