@@ -20,7 +20,7 @@ from runner.contract import Connector
 from runner.core import events as e
 from runner.core import recall
 from runner.core.state import Call, CallName, HandOff, State
-from runner.engine import embedded
+from runner.engine import carrier
 from runner.engine.past import StoredItems, read_state
 from runner.engine.perform import not_begun
 from runner.engine.starting import Wish
@@ -34,6 +34,7 @@ from runner.store.facts import RunFilter
 from runner.store.lock import EngineLock
 from tests.crash.killer import Killer, KillingConnector, KillingStore
 from tests.crash.project import FLOWS
+from tests.trust import shim
 
 PATIENCE = 20.0
 
@@ -121,11 +122,15 @@ def ledger(port: int) -> dict[str, Any]:
 
 
 def case(command: dict[str, Any], project: Project, bundles: Mapping[str, Bundle]) -> None:
-    """One child: with a point to die at, or to the end; `fault` plants a mistake."""
+    """One child: with a point to die at, or a call to the system (`shim`), or to the end; `fault` plants a mistake."""
     trace = Path(command["trace"]) if command.get("trace") else None
     FAULTS[command.get("fault", "")]()
     install(Killer(target=command.get("target", ""), nth=command.get("nth", 1), trace=trace))
+    if "shim" in command:
+        shim.arm(project.folder / ".amends", **command["shim"])
     asyncio.run(drive(command, project, bundles))
+    if "shim" in command:
+        (project.folder / "passed").write_text(str(shim.passed()))
 
 
 def _send_again() -> None:
@@ -134,7 +139,7 @@ def _send_again() -> None:
     def nothing_left(name: CallName, call: Call, at: int, *, is_own: bool) -> e.OutcomeEvent:
         return not_begun(name, call, at)
 
-    setattr(embedded, "taken_over", nothing_left)  # noqa: B010
+    setattr(carrier, "taken_over", nothing_left)  # noqa: B010
 
 
 def _forget_events() -> None:
@@ -152,16 +157,25 @@ def _forget_items() -> None:
     setattr(StoredItems, "newest", few)  # noqa: B010
 
 
+def _a_lie() -> None:
+    """Whoever is asked says that nothing has happened."""
+    setattr(sys.modules[__name__], "happened", lambda folder, store, state, key: None)  # noqa: B010
+
+
 FAULTS = {
     "": lambda: None, "send_again": _send_again, "forget_events": _forget_events, "forget_items": _forget_items,
+    "a_lie": _a_lie,
 }  # fmt: skip
 
 
 def main() -> None:
-    """Reads commands until the end of input. The flows are read once, before the first fork."""
+    """Reads commands until the end of input; or plays the one that is named, here. The flows are read once."""
     project = Project.open(sys.argv[1])
     bundles = {flow: project.bundle(flow) for flow in FLOWS}
     recall.PAGE = 3
+    if len(sys.argv) > 2:
+        case(json.loads(sys.argv[2]), project, bundles)
+        return
     for line in sys.stdin:
         command = json.loads(line)
         child = os.fork()

@@ -91,5 +91,6 @@ def what_follows_a_failure_follows_once(story: Story) -> Iterator[str]:
     wanted = story.bundle.flow.on_failure.then_run if is_due else ""
     if finish.then != wanted:
         yield f"{finish.then or 'nothing'} follows, and {wanted or 'nothing'} should"
-    if finish.then and finish.then_inputs.get("reason") != finish.summary:
+    says_why = "reason" in story.bundle.flow.on_failure.then_with
+    if finish.then and says_why and finish.then_inputs.get("reason") != finish.summary:
         yield f"{finish.then} is told {finish.then_inputs}, and the run ends with {finish.summary}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 SUITES = {
     "guard": "tests.trust.guard",
+    "kills": "tests.trust.kills",
+    "power": "tests.trust.power",
     "simulation": "tests.trust.simulation",
     "soak": "tests.trust.soak",
 }
