@@ -5,6 +5,7 @@ The conversation is held command by command, because what an error means depends
     connecting, TLS, EHLO, AUTH, MAIL, RCPT, DATA broken off   not_sent: no byte of the message has left
     a reply 4xx anywhere                                       refused, unavailable: may be tried again
     a reply 5xx anywhere                                       refused, final
+    any other reply after the message                          unknown
     the connection lost or late after the message began        unknown: never sent again by itself
     250 after the final dot                                    applied
 
@@ -249,7 +250,9 @@ class _Talk:
         """The outcome of a reply that is no yes, or of a failure."""
         shown = self._server.shown
         if isinstance(error, aiosmtplib.SMTPResponseException):
-            return _refused(shown, error.code, " ".join(error.message.split())[:200])
+            if 400 <= error.code < 600:
+                return _refused(shown, error.code, " ".join(error.message.split())[:200])
+            return self.broken("unreadable", f"{shown} answered what is neither a yes nor a no")
         if isinstance(error, AddressRefused):
             return self.broken("forbidden", str(error))
         what = f"{shown} cannot be reached or broke off before the message"

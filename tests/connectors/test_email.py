@@ -263,3 +263,16 @@ def test_usual_settings() -> None:
         KIND.connect("mail", {"host": "smtp.example.com", "from": "o@example.com", "security": "tls"}, LENT).origin()
         == "smtps://smtp.example.com:465"
     )
+
+
+@pytest.mark.parametrize("said", ["no words at all", "354 go on", "\x80\x81\x82", "999 what"])
+async def test_an_answer_after_the_message_that_says_nothing_is_unknown(said: str) -> None:
+    steps = (("EHLO", "250 ok"), ("MAIL", "250 ok"), ("RCPT", "250 ok"), ("DATA", "354 go"), (".", said))
+    async with raw_server(script(*steps, then="drop")) as port:
+        found = await send(port)
+    assert (found.result, found.reason) in (("unknown", "unreadable"), ("unknown", "connection"))
+
+
+async def test_an_answer_before_the_message_that_says_nothing_sent_nothing() -> None:
+    async with raw_server(script(("EHLO", "250 ok"), ("MAIL", "what"), then="drop")) as port:
+        assert (await send(port)).result == "not_sent"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 SUITES = {
+    "network": "tests.trust.network",
     "guard": "tests.trust.guard",
     "kills": "tests.trust.kills",
     "power": "tests.trust.power",
