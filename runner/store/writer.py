@@ -235,6 +235,10 @@ class Writer:
                 batch.write()
             try:
                 waiting.answer = waiting.work.plan(batch)
+            except SequenceConflict as refused:
+                if waiting.work.run in self._heads:  # remembered, and not what the table says now
+                    raise Moved from refused
+                waiting.answer = refused
             except AmendsError as refused:
                 waiting.answer = refused
         self._add_checkpoint(batch)

@@ -25,6 +25,7 @@ from runner.errors import (
     StoreUnwritable,
 )
 from runner.store.anchor import Anchor, keep_anchor, read_anchor, why_restored
+from runner.store.facts import Append
 from runner.store.lock import EngineLock
 from runner.store.migrations.upgrade import upgrade
 from runner.store.schema import ensure_schema, is_older
@@ -214,6 +215,32 @@ def test_an_engine_whose_fence_was_raised_writes_no_more(tmp_path: Path) -> None
         act(store.report("r1", RunPaused(at=1, by="ada")))
     assert store.run("r1").seq == 1
     store.close()
+
+
+def test_what_is_remembered_of_a_run_refuses_nothing(tmp_path: Path) -> None:
+    """Another process has written: whoever has read that is told that its turn is over, and not of a conflict for ever."""
+    store = opened(tmp_path)
+    end = act(store.start(new_run("r1"))).end
+    assert end is not None
+    thief = open_store(tmp_path, clock=TurnedClock(), writable=True, floor=0, lock=_Broken(tmp_path))
+    act(thief.report("r1", RunPaused(at=1, by="ada")))
+    read = store.log_end("r1")
+    assert read.seq == end.seq + 1
+    late = Append(
+        run="r1", seq=read.seq, fence=1, events=(), columns=columns("paused"), previous_hash=read.hash
+    )  # fmt: skip
+    with pytest.raises(EngineBusy, match="another engine has taken over"):
+        act(store.append(late))
+    store.close()
+    thief.close()
+
+
+class _Broken(EngineLock):
+    """A lock that does not keep others out, as on a network's file system."""
+
+    @property
+    def held(self) -> bool:
+        return True
 
 
 # --- damaged and foreign files -----------------------------------------------------------------------------------------
