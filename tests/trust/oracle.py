@@ -367,7 +367,9 @@ def every_effect_has_its_disposition(log: Installation, ledger: Truth) -> Iterat
             folded.update(listing.left)
         folded["stands"] += folded.pop("kept", 0)
         if state.has_ended and not state.continues:
-            if Counter(told) != +folded:
+            # Ended items that were read back when the run broke off stand in its log as one count.
+            is_rough = bool(state.lists) and state.status in ("closed", "stopped")
+            if len(told) != folded.total() if is_rough else Counter(told) != +folded:
                 yield f"the table of effects of run {run} says {dict(Counter(told))}, its log {dict(+folded)}"
             if "pending" in told:
                 yield f"{told.count('pending')} effects of run {run} are pending at its end"
