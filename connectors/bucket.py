@@ -139,7 +139,7 @@ class Bucket:
 
     def _well(self, answer: Answer, what: str) -> Answer:
         """The answer, if it is a success. Raises Refused, or Lost where it does not say what was done."""
-        said = f"{self.shown} answered {answer.status} {self.tools.redact(_code(answer))}".rstrip()
+        said = f"{self.shown} answered {answer.status} {self.tools.redact(_code(answer))[:60]}".rstrip()
         if answer.status // 100 == 2:
             return answer
         if answer.status == 403:
@@ -163,4 +163,4 @@ def _text(element: ElementTree.Element, name: str) -> str:
 def _code(answer: Answer) -> str:
     """The service's word for what is wrong: <Code>NoSuchKey</Code>."""
     text = answer.body[:4_000].decode("utf-8", errors="replace")
-    return text.partition("<Code>")[2].partition("</Code>")[0][:60]
+    return text.partition("<Code>")[2].partition("</Code>")[0]

@@ -153,7 +153,7 @@ class _Mail:
             return Outcome(result="applied", output=output, external_id=sent, evidence=redact(reply))
         finally:
             talk.close()
-        return replace(found, summary=redact(found.summary), evidence=redact(found.evidence))
+        return replace(found, summary=redact(found.summary)[:300], evidence=redact(found.evidence)[:300])
 
     async def close(self) -> None:
         """Every mail has a connection of its own, so nothing is open."""
@@ -251,7 +251,7 @@ class _Talk:
         shown = self._server.shown
         if isinstance(error, aiosmtplib.SMTPResponseException):
             if 400 <= error.code < 600:
-                return _refused(shown, error.code, " ".join(error.message.split())[:200])
+                return _refused(shown, error.code, " ".join(error.message.split()))
             return self.broken("unreadable", f"{shown} answered what is neither a yes nor a no")
         if isinstance(error, AddressRefused):
             return self.broken("forbidden", str(error))

@@ -85,7 +85,8 @@ class OAuth2(Tokens):
         words = " ".join(str(said[key]) for key in ("error", "error_description") if said.get(key))
         for once in (sent[word] for word in ("code", "code_verifier") if word in sent):
             words = words.replace(once, "[code]")
-        what = self.tools.redact(f"{self.endpoint} gives no token ({answer.status}{' ' if words else ''}{words[:200]})")
+        words = self.tools.redact(words)[:200]  # a secret that is cut would not be known any more
+        what = f"{self.endpoint} gives no token ({answer.status}{' ' if words else ''}{words})"
         if self.told["grant"] == "authorization_code" and said.get("error") == "invalid_grant":
             what += f"; run: amends connections connect {self.name}"
         raise NoToken(what, refusal_reason(answer.status))

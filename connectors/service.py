@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
 
-from connectors.answers import Seen
+from connectors.answers import Seen, media_type, text_of
 from connectors.auth import AUTH, Resolve, credentials, header_value, with_query
 from connectors.client import DEFAULT_HEADERS, MAX_BODY, Answer, Client, Wire, origin_of, same_origin
 from connectors.letter import build
@@ -300,11 +300,15 @@ class Service:
         return replace(wire, url=with_query(wire.url, query), headers={**wire.headers, **secret, **bearer, **headers})
 
     def _redacted(self, answer: Answer) -> Answer:
-        text = answer.body.decode("utf-8", errors="surrogateescape")
-        said = "\n".join((*answer.headers.values(), text))
+        text, read = answer.body.decode("utf-8", errors="surrogateescape"), ""
+        if "charset" in answer.headers.get("content-type", "").lower():
+            read = text_of(answer)  # in UTF-16 a secret has other bytes
+        said = "\n".join((*answer.headers.values(), text, read))
         if self.tools.redact(said) == said:
             return answer
         headers = {name: self.tools.redact(value) for name, value in answer.headers.items()}
+        if self.tools.redact(read) != read:
+            text, headers["content-type"] = read, f"{media_type(answer)}; charset=utf-8"
         body = self.tools.redact(text).encode("utf-8", errors="surrogateescape")
         return Answer(status=answer.status, headers=headers, body=body)
 

@@ -350,7 +350,8 @@ class _Call:
             why = "cannot be connected to" if not self.stage else "broke off before it answered"
             return self.broken("connection", f"{self.database.shown} {why}")
         reason, words = said
-        return self._outcome("refused", reason, f"{self.database.shown} said: {' '.join(words.split())[:200]}")
+        told = self.redact(" ".join(words.split()))[:200]  # a secret that is cut would not be known any more
+        return self._outcome("refused", reason, f"{self.database.shown} said: {told}")
 
     def _outcome(self, result: Any, reason: Reason, why: str) -> Outcome:
         return Outcome(result=result, reason=reason, summary=self.redact(why))

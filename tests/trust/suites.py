@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 SUITES = {
+    "secrets": "tests.trust.secrets",
     "network": "tests.trust.network",
     "guard": "tests.trust.guard",
     "kills": "tests.trust.kills",

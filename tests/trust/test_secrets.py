@@ -1,0 +1,34 @@
+"""Secrets in the short form: each slot once against each shape of answer, one whole project, and leaks that are seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.trust import secrets
+from tests.trust.slots import NAMES, canaries
+
+
+async def test_no_canary_of_any_slot_is_kept_or_logged() -> None:
+    kept, canary, unheard, count = await secrets.connectors(5)
+    assert kept.hits(canary) == []
+    assert unheard == []
+    assert (len(canary), len(set(NAMES)), count >= 140) == (40, 40, True)
+
+
+async def test_no_canary_stands_in_a_whole_project() -> None:
+    kept, canary, runs = await secrets.project(4)
+    assert kept.hits(canary) == []
+    assert runs == 8
+    assert len(kept.places["pages"]) > 20_000
+
+
+async def test_leaks_are_seen() -> None:
+    kept, canary, _, _ = await secrets.connectors(1, redacts=False)
+    assert secrets.hits("outcomes", kept.places["outcomes"], canary)
+
+
+@pytest.mark.parametrize("how", list(secrets.codings("x" * 30)))
+def test_each_coding_is_found(how: str) -> None:
+    canary = canaries()
+    content = b"before " + secrets.codings(canary["bearer"])[how] + b" after"
+    assert any("bearer" in hit for hit in secrets.hits("a page", content, canary))
