@@ -33,6 +33,7 @@ from runner.language.bundle import Bundle, restore
 from runner.language.project import Project
 from runner.orders import REQUESTS
 from runner.outside import ProjectOutside, bounds_of
+from runner.people.anchoring import Anchors
 from runner.people.approvals import Decision, Preview, decide, preview
 from runner.people.authors import Authors
 from runner.people.cleanup import start_clean_up
@@ -215,7 +216,9 @@ class OwnDriver:
             self.triggers = self._triggers()
             self.hooks = Webhooks(self.triggers)
             strays = Strays(self.notifier, self.post, self.desk, self.store, self._clock, self.triggers.active.all)
-            for forever in (prune_by_itself(self.store, self._project.again, self._clock), strays.watch()):
+            anchors = Anchors(self.store, self.post, self.desk, self._clock, self._project.again)
+            self.anchor, pruning = anchors.make, prune_by_itself(self.store, self._project.again, self._clock)
+            for forever in (pruning, strays.watch(), anchors.watch()):
                 opened.callback(asyncio.create_task(forever).cancel)
             listener = Listener(self._serve, for_watchers=frozenset({"follow"}))
             opened.push_async_callback(listener.close)
@@ -398,9 +401,8 @@ class OwnDriver:
     def _goes_on_soon(self, view: RunView, patience: int) -> bool:
         if view.ended_at is not None or view.status in ("needs_person", "paused"):
             return False
-        if view.waiting_for.startswith(PLACE):
-            return True
-        return view.wake_at is not None and view.wake_at - self._clock.now() <= patience
+        is_soon = view.wake_at is not None and view.wake_at - self._clock.now() <= patience
+        return view.waiting_for.startswith(PLACE) or is_soon
 
     async def hold(self, hold: Hold) -> None:
         """Holds a connection, a flow or a record, or releases it: one wish after the other."""
@@ -429,8 +431,7 @@ class OwnDriver:
     async def _serve(self, request: Mapping[str, Json], tell: Tell) -> Mapping[str, Json]:
         """One request of another process."""
         word = request["order"]
-        answer = REQUESTS.get(word)
-        if answer is None:
+        if (answer := REQUESTS.get(word)) is None:
             raise NotPossible(f'the engine does not know the order "{word}"')
         return await answer(self, request, tell)
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from runner.contract import Json
 from runner.engine.starting import Wish
 from runner.far import PATIENCE
+from runner.people.anchoring import Anchored
 from runner.people.approvals import Decision
 from runner.people.erasing import Erasing
 from runner.people.holds import Hold
@@ -42,6 +43,9 @@ class Driver(Protocol):
 
     async def prune(self, by: str) -> Pruned:
         """Removes ended runs whose time is over."""
+
+    async def anchor(self) -> Anchored:
+        """Makes an anchor of the action log, and hands it to all who are to keep it."""
 
     async def follow(self, run: str, on_turn: Callable[[], None], patience: int = PATIENCE) -> RunView:
         """Follows a run until it ends, waits for a person or another run, or for a timer further than `patience` ms.

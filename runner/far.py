@@ -11,6 +11,7 @@ from runner.contract import Json
 from runner.engine.handover import ask
 from runner.engine.starting import Wish
 from runner.errors import EngineBusy
+from runner.people.anchoring import Anchored
 from runner.people.approvals import Decision
 from runner.people.erasing import Erasing
 from runner.people.holds import Hold
@@ -82,6 +83,11 @@ class FarDriver:
     async def erase(self, wish: Erasing) -> Mapping[str, Json]:
         """Has it erased."""
         return await ask(self._socket, {"order": "erase", "wish": asdict(wish)})
+
+    async def anchor(self) -> Anchored:
+        """Has an anchor made."""
+        answer: Any = await ask(self._socket, {"order": "anchor"})
+        return Anchored(line=answer["line"], kept=tuple(answer["kept"]), wrong=tuple(answer["wrong"]))
 
     async def prune(self, by: str) -> Pruned:
         """Has them removed."""

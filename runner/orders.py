@@ -65,6 +65,10 @@ async def _prune(driver: Engaged, request: Request, tell: Tell) -> Request:
     return asdict(await driver.prune(request["by"]))
 
 
+async def _anchor(driver: Engaged, request: Request, tell: Tell) -> Request:
+    return asdict(await driver.anchor())
+
+
 async def _follow(driver: Engaged, request: Request, tell: Tell) -> Request:
     return {"run": (await driver.follow_for(request["run"], request["patience"], tell)).run}
 
@@ -103,7 +107,8 @@ async def _turned_away(driver: Engaged, request: Request, tell: Tell) -> Request
 
 REQUESTS: Mapping[str, Callable[[Engaged, Request, Tell], Awaitable[Request]]] = {
     "hello": _hello, "start": _start, "pin": _pin, "start_pinned": _start_pinned, "act": _act, "decide": _decide,
-    "erase": _erase, "prune": _prune, "follow": _follow, "hold": _hold, "limits": _limits, "admit": _admit,
-    "send_event": _send_event, "quarantine": _quarantine, "take_again": _take_again, "turned_away": _turned_away,
+    "erase": _erase, "prune": _prune, "anchor": _anchor, "follow": _follow, "hold": _hold, "limits": _limits,
+    "admit": _admit, "send_event": _send_event, "quarantine": _quarantine, "take_again": _take_again,
+    "turned_away": _turned_away,
 }  # fmt: skip
 """What another process may ask for."""

@@ -41,7 +41,7 @@ NOUNS: dict[str, str] = {
     "connections": "list the connections and their limits, hold and release one",
     "connectors": "list, show and try connectors; write one, or out of an OpenAPI document",
     "secrets": "which secrets are needed, and which are missing",
-    "log": "verify the action log, export a run's evidence",
+    "log": "verify the action log, anchor it elsewhere, export a run's evidence",
     "db": "back the database up, remove old runs, go on after it was put back",
     "erase": "erase the personal data of a record",
     "schema": "write the JSON Schemas that editors use",
@@ -51,7 +51,11 @@ NOUNS: dict[str, str] = {
 """Every command and what it is for. The file of a noun is `runner/cli/<noun>.py` (go-live: `go_live.py`), its commands
 are `COMMANDS` there."""
 
-QUICK: dict[str, str] = {"runs list": "lists.RUNS", "handoffs list": "lists.HANDOFFS"}
+QUICK: dict[str, str] = {
+    "runs list": "lists.RUNS",
+    "handoffs list": "lists.HANDOFFS",
+    **dict.fromkeys(("log verify", "log export", "log key"), "auditing.COMMANDS"),
+}
 """Words that only read stand in a file that loads neither flows nor engine, with the name of their commands there."""
 
 BY_OPTION: dict[tuple[str, str], str] = {

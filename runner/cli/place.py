@@ -71,6 +71,14 @@ def refuse_status(said: Sequence[str]) -> None:
         raise NotFound(f'there is no status "{wrong[0]}"; there are {", ".join(words.STATUS)}')
 
 
+def readable(file: Path) -> str:
+    """The text of a file. Raises NotPossible where it cannot be read."""
+    try:
+        return file.read_text(errors="replace")
+    except OSError as error:
+        raise NotPossible(f"{file} cannot be read: {error.strerror or error}") from None
+
+
 def write(file: Path, content: str | bytes) -> None:
     """A file with this text, or with bytes that are its owner's alone.
 

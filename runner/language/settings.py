@@ -27,6 +27,7 @@ from runner.language.flow import Duration
 from runner.language.people import Language, SecretModel, ZoneText, checked
 from runner.language.source import Source, read
 
+_KEY = re.compile(r"^[0-9a-f]{64}$")
 _URL = re.compile(r"^https?://[^\s/?#]+(/[^\s?#]*)?$")
 
 
@@ -36,6 +37,7 @@ def _is_provider(text: str) -> bool:
     return bool(_URL.match(text)) and (parts.scheme == "https" or parts.hostname in ("127.0.0.1", "localhost", "::1"))
 
 
+KeyText = Annotated[str, checked(_KEY.match, "{} is no public key; `amends log key` prints it, 64 digits and letters")]
 SizeText = Annotated[str, checked(read_size, "{} is not a size; it is written 500 KB, 20 MB or 1 GB")]
 UrlText = Annotated[str, checked(_URL.match, "{} is not an address; it is written https://amends.acme.example")]
 ProviderText = Annotated[str, checked(_is_provider, "{} is no provider; it is written https://login.acme.example")]
@@ -59,6 +61,20 @@ class SignInModel(Model, title="sign_in", spoken="sign_in"):
     secret: SecretModel = required("The client's secret, by name.", {"secret": "OIDC_SECRET"})
     claim: Sentence = optional(
         "The claim that says who it is, by name or mail of people.yaml. Default: email, which must be verified.", "upn"
+    )
+
+
+class AnchorsModel(Model, title="anchors", spoken="anchors"):
+    """Where it is noted, each day, how far the action log has come."""
+
+    file: Sentence = optional("A file elsewhere; one line a day is added.", "/mnt/audit/amends.anchors")
+    tell: Who = optional("Who gets it by mail.", "person:auditor")
+    timestamp: UrlText = optional(
+        "A time-stamping authority (RFC 3161). Needs the extra amends[timestamp].", "https://tsa.acme.example/tsr"
+    )
+    keys: list[KeyText] = optional(
+        "Public keys of other machines, or earlier ones, that write this log; `amends log key` prints each machine's.",
+        ["9c1b" + "0" * 60],
     )
 
 
@@ -92,6 +108,9 @@ class AmendsModel(Model, title="Amends project", spoken="amends.yaml"):
     token_key: SecretModel = optional(
         "The secret that encrypts the tokens of connections. Default: a key in .amends.", {"secret": "TOKEN_KEY"}
     )
+    anchors: AnchorsModel = optional(
+        "Where it is noted how far the action log has come.", {"file": "/mnt/audit/amends.anchors"}
+    )
     keep: PlainDuration = optional("How long ended runs are kept. Default 400 days.", "400 days")
     limits: LimitsModel = optional("How much it may take.", {"file": "20 MB", "runs_at_once": 50})
 
@@ -110,6 +129,17 @@ class SignIn:
     client: str
     secret: str
     claim: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AnchorPlaces:
+    """Where anchors of the action log go: a path from the project folder, whoever is told, an authority's address; and
+    the public keys of others that sign this log."""
+
+    file: str = ""
+    tell: str = ""
+    timestamp: str = ""
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,6 +165,7 @@ class Settings:
     admin: str = ""
     sign_in: SignIn | None = None
     token_key: str = ""
+    anchors: AnchorPlaces | None = None
     keep: Duration = KEEP
     file_limit: int = 20_000_000
     runs_at_once: int = 50
@@ -165,7 +196,7 @@ def load_settings(text: str | None, file: str, *, folder: str) -> tuple[Settings
 
 
 def _settings(model: Any, default: Settings) -> Settings:
-    database, limits, sign_in = model.database, model.limits, model.sign_in
+    database, limits, sign_in, anchors = model.database, model.limits, model.sign_in, model.anchors
     in_secret = isinstance(database, SecretModel)
     return replace(
         default,
@@ -177,6 +208,9 @@ def _settings(model: Any, default: Settings) -> Settings:
         if sign_in is None
         else SignIn(oidc=sign_in.oidc, client=sign_in.client, secret=sign_in.secret.secret, claim=sign_in.claim or ""),
         token_key=model.token_key.secret if model.token_key is not None else "",
+        anchors=None
+        if anchors is None
+        else AnchorPlaces(keys=tuple(anchors.keys or ()), **given(anchors, "file", "tell", "timestamp")),
         keep=duration(model.keep) if model.keep else default.keep,
         file_limit=read_size(limits.file) if limits is not None and limits.file else default.file_limit,
         **given(model, "project", "zone", "language", "mode", "tell_by", "admin"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from typing import Any
@@ -16,10 +17,13 @@ from runner.store.artifacts import Artifacts
 from runner.store.ended import EndedItems
 from runner.store.facts import ChainFault, RunView
 from runner.store.log import SITE, ChainCheck, StoredRow, decode, elsewhere, first_hash
+from runner.store.notary import Noted, anchor_faults
+from runner.store.signing import checkpoint_statement, is_signed
 from runner.store.tables import log, meta, runs
 from runner.store.views import STORED, log_end, stored
 
 _PAGE = 400
+_SITE_HEADS = select(log.c.seq, log.c.hash).where(log.c.run_id == SITE)
 HOW = (
     "hash = SHA-256 of: previous hash, digest, seq, at, type, then run, step and external_id each as length:text, one "
     "a line. digest = SHA-256(salt + data). The hash before the first entry is the SHA-256 of the run id. An entry "
@@ -30,8 +34,12 @@ HOW = (
 class Audit(EndedItems):
     """Views, and the means to prove them."""
 
-    def verify(self, run: str = "") -> Sequence[ChainFault]:
-        """The first fault of every chain that does not hold; of one run, or of all and `_site`. Raises NotFound."""
+    own_key: str = ""
+    """The public key that this state folder signs with; empty where it has none."""
+
+    def verify(self, run: str = "", keys: Collection[str] = ()) -> Sequence[ChainFault]:
+        """The first fault of every chain that does not hold; of one run, or of all and `_site`, with every signature.
+        `keys` are public keys of other machines (or of earlier ones) that write this log. Raises NotFound."""
         with self._read() as connection:
             end = log_end(connection, run or SITE)
             faults = self._check_page(connection, {run or SITE: (end.seq, end.hash)})
@@ -40,6 +48,7 @@ class Audit(EndedItems):
                     faults += self._check_page(connection, page)
                 gone = _pruned(connection)
                 faults += [*_strays(connection, gone), *_checkpoints(connection, gone)]
+                faults += _unsigned(connection, {self.own_key, *keys} if self.own_key or keys else set())
         return [fault for fault in faults if fault is not None]
 
     def run(self, run: str) -> RunView:
@@ -53,6 +62,21 @@ class Audit(EndedItems):
         named = and_(log.c.type == "RunsPruned", log.c.data.contains(f'"{run}"', autoescape=True))
         gone = self._rows(select(log.c.at).where(log.c.run_id == SITE, named).limit(1)) if run else ()
         return f": it ended, and was removed after its time on {iso(gone[0].at)[:10]}" if gone else ""
+
+    def noted(self, at: int) -> Noted:
+        """Where the site's chain ends now, unsigned."""
+        with self._read() as connection:
+            end = log_end(connection, SITE)
+            name, commit = connection.execute(select(meta.c.database_id, meta.c.commit_no)).one()
+        return Noted(database=name, seq=end.seq, head=end.hash, commit=commit, at=at)
+
+    def anchor_faults(self, noted: str, name: str, keys: Collection[str] = ()) -> Sequence[ChainFault]:
+        """What the anchors in a text say against the log; `name` is what the text is called."""
+        with self._read() as connection:
+            database = connection.execute(select(meta.c.database_id)).scalar_one()
+            heads = [(row.seq, row.hash) for row in connection.execute(_SITE_HEADS)]
+        known = {self.own_key, *keys} if self.own_key or keys else set()
+        return list(anchor_faults(noted, name, database, heads, known))
 
     def gaps(self) -> dict[str, int]:
         """How many entries were `erased`, and how many runs `pruned` after their time."""
@@ -173,6 +197,38 @@ def _strays(connection: Connection, gone: Mapping[str, tuple[int, str]]) -> list
     lost = connection.execute(select(log.c.run_id).where(~known, log.c.run_id != SITE).distinct()).scalars()
     what = "there is a log of run {}, and the run is not in the list of runs"
     return [ChainFault(run=name, seq=0, what=what.format(name)) for name in lost if name not in gone]
+
+
+def _unsigned(connection: Connection, keys: Collection[str]) -> Iterator[ChainFault]:
+    """Checkpoints that bear no signature, or not one of ours. Those of before signatures began have none."""
+    previous, began = first_hash(SITE), False
+    asked = select(log.c.seq, log.c.type, log.c.hash, log.c.data).where(log.c.run_id == SITE).order_by(log.c.seq)
+    for row in connection.execution_options(yield_per=500).execute(asked):
+        if row.type == "Checkpoint":
+            what = _why_unsigned(row.seq, previous, row.data, keys, began=began)
+            began = began or '"signature":"' in (row.data or "")
+            if what:
+                yield ChainFault(run=SITE, seq=row.seq, what=f"checkpoint {row.seq} {what}")
+        previous = row.hash
+
+
+def _why_unsigned(seq: int, previous: str, data: str | None, keys: Collection[str], *, began: bool) -> str:
+    try:
+        said = json.loads(data or "")["data"]
+        key, signature = said.get("key", ""), said.get("signature", "")
+        statement = checkpoint_statement(seq, previous, said["commit"], said["heads"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return "cannot be read"
+    if not signature:
+        return "bears no signature, though earlier ones do" if began else ""
+    if not is_signed(statement, key, signature):
+        return "was not signed as it stands there"
+    if keys and key not in keys:
+        return (
+            f"is signed with the key {key}, which is not this installation's; if another machine writes this log, or "
+            "this state folder replaced one, name it in amends.yaml under `anchors: keys`"
+        )
+    return ""
 
 
 def _checkpoints(connection: Connection, gone: Mapping[str, tuple[int, str]]) -> Iterator[ChainFault]:

@@ -103,6 +103,7 @@ class Batch:
     handoff_rows: dict[tuple[str, str], Values] = field(default_factory=dict)
     others: list[tuple[Rows | str, Values]] = field(default_factory=list)
     written: bool = False
+    asks_checkpoint: bool = False
 
     # -- reading --
 

@@ -32,6 +32,7 @@ from runner.store.messages import Message
 from runner.store.personal import Personal
 from runner.store.prune import Portion, PruneWork
 from runner.store.schema import ensure_schema, is_older
+from runner.store.signing import open_signer, public_key
 from runner.store.sqlite import BUSY_TIMEOUT, SqliteFile, shown_size
 from runner.store.statements import Statements
 from runner.store.tables import meta, runs
@@ -39,6 +40,7 @@ from runner.store.work import (
     AppendWork,
     BesideWork,
     BundleWork,
+    CheckpointWork,
     ColumnsWork,
     OwnWork,
     ReportWork,
@@ -79,6 +81,10 @@ class SqlStore(Audit):
         """Why the last write was refused; empty where it was not."""
 
     # -- the whole --
+
+    async def checkpoint(self) -> None:
+        """Ties every run's chain, as it is now, into the site's chain."""
+        await self._put(CheckpointWork())
 
     @property
     def name(self) -> str:
@@ -306,7 +312,9 @@ def open_store(
                 _check_readable(readers, file)
         except DBAPIError as error:
             raise file.translate(error) from None
-        return SqlStore(file, readers, Artifacts(place), clock, writer, floor, stack.pop_all())
+        store = SqlStore(file, readers, Artifacts(place), clock, writer, floor, stack.pop_all())
+        store.own_key = public_key(place)
+        return store
 
 
 def database_at(folder: Path, url: str, busy: int = BUSY_TIMEOUT) -> Database:
@@ -349,7 +357,9 @@ def _open_writer(stack: ExitStack, file: Database, folder: Path, clock: Clock, l
     stack.callback(engine.dispose)
     ensure_schema(engine, file)
     site, anchor, changed = _take_over(engine, file, place, clock)
-    writer = Writer(file=file, engine=engine, site=site, anchor=anchor, place=place, clock=clock)
+    writer = Writer(
+        file=file, engine=engine, site=site, anchor=anchor, place=place, clock=clock, signer=open_signer(place)
+    )
     writer.remember(changed)
     return writer
 

@@ -159,6 +159,13 @@ class ReportWork(Work[LogEnd]):
         return end
 
 
+class CheckpointWork(Work[None]):
+    """A checkpoint now, of every chain that has changed since the last one."""
+
+    def plan(self, batch: Batch) -> None:
+        batch.asks_checkpoint = True
+
+
 class TidyWork(Work[Tidied]):
     """Gives disk back: at most so many free pages, or all there are by building the file anew (`whole`)."""
 

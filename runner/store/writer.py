@@ -29,6 +29,7 @@ from runner.store.anchor import Anchor, keep_anchor, reserved
 from runner.store.batch import Batch, Head, Moved, Site
 from runner.store.database import Database
 from runner.store.log import encode
+from runner.store.signing import Signer, checkpoint_statement
 from runner.store.statements import Statements
 from runner.store.tables import meta
 from runner.store.work import T, Work, explain
@@ -67,7 +68,7 @@ class Writer:
     """Owns the writing connection. `start` begins the thread, `close` ends it after all that waits is written."""
 
     def __init__(
-        self, *, file: Database, engine: Engine, site: Site, anchor: Anchor, place: Path, clock: Clock
+        self, *, file: Database, engine: Engine, site: Site, anchor: Anchor, place: Path, clock: Clock, signer: Signer
     ) -> None:
         self.site = site
         self._file = file
@@ -77,6 +78,7 @@ class Writer:
         self._anchored_at = clock.monotonic()
         self._place = place
         self._clock = clock
+        self._signer = signer
         self._words = Statements(file)
         self._ready: SimpleQueue[_Waiting | None] = SimpleQueue()
         self._door = threading.Lock()
@@ -241,7 +243,7 @@ class Writer:
                 waiting.answer = refused
             except AmendsError as refused:
                 waiting.answer = refused
-        self._add_checkpoint(batch)
+        self._add_checkpoint(batch, at_once=batch.asks_checkpoint)
         batch.write()
         return batch
 
@@ -338,7 +340,9 @@ class Writer:
         runs = list(self._changed.items())
         for first in range(0, len(runs), CHECKPOINT_RUNS):
             heads = {run: [seq, head] for run, (seq, head) in runs[first : first + CHECKPOINT_RUNS]}
-            data = {"commit": batch.site.commit_no, "heads": heads}
+            site, signer = batch.site, self._signer
+            said = checkpoint_statement(site.site_seq + 1, site.site_head, site.commit_no, heads)
+            data = {"commit": site.commit_no, "heads": heads, "key": signer.public, "signature": signer.sign(said)}
             batch.add_site(encode(Checkpoint(at=batch.now, data=data)))
         batch.site = replace(batch.site, checkpointed=batch.site.commit_no + 1)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -240,13 +240,16 @@ async def test_a_statement_that_takes_too_long(ground: Ground) -> None:
 async def test_what_was_committed_is_never_said_not_to_be_kept(ground: Ground) -> None:
     """Closing the connection takes longer than anybody waits."""
 
+    given_up = threading.Event()
+
     def slowly(*told: Any) -> None:
-        time.sleep(1)
+        given_up.wait(30)
 
     event.listen(Pool, "close", slowly)
     try:
-        found = await did(ground.connect(), "add", AYA, limit=600)
+        found = await did(ground.connect(), "add", AYA, limit=1_500)
     finally:
+        given_up.set()
         event.remove(Pool, "close", slowly)
     assert ground.ask("select count(*) from customers") == [(1,)]
     assert (found.result, found.reason) == ("unknown", "timeout")

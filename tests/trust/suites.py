@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 SUITES = {
-    "secrets": "tests.trust.secrets",
-    "network": "tests.trust.network",
     "guard": "tests.trust.guard",
     "kills": "tests.trust.kills",
+    "log": "tests.trust.log",
+    "network": "tests.trust.network",
     "power": "tests.trust.power",
+    "secrets": "tests.trust.secrets",
     "simulation": "tests.trust.simulation",
     "soak": "tests.trust.soak",
 }
