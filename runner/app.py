@@ -204,13 +204,12 @@ class OwnDriver:
                 self.store, self.outside, self._clock, workers=self._project.settings.runs_at_once, desk=self.desk
             )
             self.engine.limits.set_bounds(bounds_of(self._project))
-            self.engine.observers.append(self._observe)
             opened.push_async_callback(self.engine.stop)
             self.notifier = Notifier(
                 self.store, self.post, self.desk, self._clock, project=self._project_now,
                 bundle=self.outside.bundle, wake=self.engine.wake,
             )  # fmt: skip
-            self.engine.observers.append(self.notifier.observe)
+            self.engine.observers += [self._observe, self.notifier.observe]
             await self.engine.start()
             await opened.enter_async_context(self.notifier.running())
             self.triggers = self._triggers()

@@ -127,7 +127,7 @@ def test_an_anchor_is_printed_and_the_log_is_compared_with_it(terminal: Terminal
     after = terminal.type("log", "verify", "--anchors", str(tmp_path / "kept"))
     assert after.code == 0
     assert "1 anchor compared: the log holds them." in after.out
-    assert "Not seen: what was done to the log after the last one" in after.out
+    assert "Not seen: what was done after the last one" in after.out
 
 
 def test_history_made_anew_with_the_key_is_seen_by_the_anchor_alone(

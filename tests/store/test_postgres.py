@@ -19,7 +19,7 @@ from runner.language.project import Project
 from runner.store.copying import copy_database
 from runner.store.lock import EngineLock
 from runner.store.sql import SqlStore, open_store
-from tests.bench.engine import NothingKind, write_project
+from tests.bench._ground import NothingKind, write_project
 from tests.store.samples import TurnedClock, applied, begun, intended, new_run
 from tests.support.http_service import HttpService
 from tests.support.postgres import PASSWORD, running_postgres
