@@ -140,7 +140,7 @@ async def test_broken_connections_lose_nothing_and_repeat_nothing(
 ) -> None:
     """While runs are driven the server ends our connections again and again: also in the middle of a COMMIT, where
     nobody knows whether it was kept."""
-    monkeypatch.setattr("runner.engine.embedded.AFTER_FAULT", 0.02)
+    monkeypatch.setattr("runner.engine.carrier.AFTER_FAULT", 0.02)
     monkeypatch.setenv("DATABASE_URL", database)
     async with HttpService() as shop:
         write_project(place, shop.origin)
