@@ -30,6 +30,8 @@ _LABEL = re.compile(r"^(?!-)[a-z0-9-]{1,63}(?<!-)$")
 _NAMED = re.compile(r"^\s*(?P<name>.*?)\s*<(?P<address>[^<>]*)>\s*$", re.DOTALL)
 MAILBOXES = frozenset({"from", "to", "reply-to"})
 LONGEST_NAME = 300
+_CODED = "=?"
+"""A text that looks like a coded header would be read as one, and the line breaks in it would be written out."""
 MAIL_FIELDS = dict.fromkeys(("from", "to", "subject"), "text") | dict.fromkeys(
     ("text", "html", "reply_to", "attach"), "any or empty"
 )
@@ -49,9 +51,13 @@ FIELDS: Mapping[str, Json] = {
 
 
 class _Policy(EmailPolicy):
-    """SMTP's policy, with names folded so that a long one that is not ASCII keeps its spaces."""
+    """SMTP's policy, with names folded so that a long one that is not ASCII keeps its spaces, and a subject that looks
+    coded written as the text it is."""
 
     def fold_binary(self, name: str, value: Any) -> bytes:
+        if name.lower() == "subject" and _CODED in str(value):
+            shown = Header(one_line(str(value)), "utf-8", header_name=name).encode(linesep="\r\n")
+            return f"{name}: {shown}\r\n".encode()
         addresses: tuple[Address, ...] = getattr(value, "addresses", ())
         if name.lower() not in MAILBOXES or len(addresses) != 1:
             return super().fold_binary(name, value)
@@ -145,7 +151,8 @@ def build(letter: Mapping[str, Json], contents: Sequence[bytes], *, at: int) -> 
     message["To"] = _header(str(letter["to"]))
     if letter.get("reply_to"):
         message["Reply-To"] = _header(str(letter["reply_to"]))
-    message["Subject"] = str(letter["subject"])
+    subject = str(letter["subject"])
+    message["Subject"] = Header(subject, "utf-8", maxlinelen=0).encode() if _CODED in subject else subject
     message["Message-ID"] = str(letter["message_id"])
     message["Auto-Submitted"] = "auto-generated"
     message["X-Mailer"] = "Amends"

@@ -24,7 +24,7 @@ from openpyxl import load_workbook
 from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
 from python_calamine import CalamineError, CalamineWorkbook
 
-from runner.cells import FORMULA, MARK, harmless
+from runner.cells import MARK, harmless, would_run
 from runner.contract import Json
 from runner.language.nearest import did_you_mean
 from runner.language.values import number_text
@@ -140,10 +140,14 @@ class _Csv(Book):
         del self._table[place]
 
     def content(self) -> bytes:
-        out = io.StringIO()
-        csv.writer(out, delimiter=self.told.separator, lineterminator=self._ends).writerows(self._table)
+        rows: list[str] = []
+        for row in self._table:
+            # with \r\n as its end, for otherwise a lone \r in a cell would go without quotes and begin a row
+            line = io.StringIO()
+            csv.writer(line, delimiter=self.told.separator, lineterminator="\r\n").writerow(row)
+            rows.append(line.getvalue().removesuffix("\r\n") + self._ends)
         try:
-            return (self._mark + out.getvalue()).encode(self._encoding)
+            return (self._mark + "".join(rows)).encode(self._encoding)
         except UnicodeEncodeError as error:
             sign = error.object[error.start]
             raise Unfit(f'is {self.told.encoding or "UTF-8"}, which has no "{sign}"') from None
@@ -157,7 +161,7 @@ def encoding_of(told: str) -> str:
 
 def _bare(cell: str) -> str:
     """Without the sign that `harmless` puts before."""
-    return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA) else cell
+    return cell[1:] if cell.startswith("'") and would_run(cell[1:]) else cell
 
 
 def _as_csv(name: str, value: Json) -> str:
@@ -212,7 +216,7 @@ class _Workbook(Book):
             cell = self._page.cell(row=place + 1, column=self.head.index(name) + 1)
             value = _checked(name, value)
             if isinstance(value, str):
-                cell.value, cell.data_type, cell.quotePrefix = value, "s", value.startswith(FORMULA)
+                cell.value, cell.data_type, cell.quotePrefix = value, "s", would_run(value)
             else:
                 cell.value = value
 

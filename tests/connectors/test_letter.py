@@ -104,6 +104,23 @@ def test_line_breaks_in_a_subject_become_a_space(sign: str) -> None:
     assert parsed["Bcc"] is None
 
 
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "=?utf-8?B?DQpCY2M6IGV2ZUBldmlsLnRlc3Q=?=",
+        "=?utf-8?Q?x=0D=0ABcc:_eve@evil.test?=",
+        "Re: =?utf-8?Q?a=0ATo:_eve@evil.test?= 見積 " * 6,
+        "is 1 =? 2",
+    ],
+)
+def test_a_subject_that_looks_coded_is_the_text_it_is(subject: str) -> None:
+    parsed = read(frozen(subject=subject))
+    assert (parsed["Bcc"], len(parsed.get_all("To"))) == (None, 1)
+    assert str(make_header(decode_header(parsed.as_bytes().decode().split("Subject: ")[1].split("\nMessage-ID")[0]))) in (
+        subject, subject.strip()
+    )  # fmt: skip
+
+
 def test_long_japanese_texts_arrive_whole() -> None:
     subject = "お申し込みありがとうございます" * 5
     name = "見積書の控え（二〇二六年度）" * 4 + ".pdf"

@@ -97,6 +97,15 @@ async def test_no_text_becomes_a_formula(file: Path) -> None:
     assert [row["name"] for row in found.output["rows"]] == ["=1+1", "+81 3", "-x", "@a", "＝1"]
 
 
+async def test_a_lone_carriage_return_begins_no_row(file: Path) -> None:
+    mine, before = connect(file), len(cells(file))
+    text = "x\r=1+1,y\n+2"
+    assert (await did(mine, "append", {"row": {"name": text, "no": "N"}})).result == "applied"
+    assert len(cells(file)) == before + 1
+    found = await did(mine, "read", {"where": {"no": "N"}}, purpose="read")
+    assert [row["name"] for row in found.output["rows"]] in ([text], [text.replace("\r", "\n")])
+
+
 async def test_undo_takes_out_its_own_row(file: Path) -> None:
     mine = connect(file)
     before = cells(file)

@@ -6,6 +6,7 @@ SUITES = {
     "guard": "tests.trust.guard",
     "kills": "tests.trust.kills",
     "log": "tests.trust.log",
+    "mail": "tests.trust.mail",
     "network": "tests.trust.network",
     "power": "tests.trust.power",
     "secrets": "tests.trust.secrets",
