@@ -14,7 +14,7 @@ import pytest
 
 from runner import outside
 from runner.core import events as e
-from runner.engine import embedded
+from runner.engine import carrier, embedded
 from runner.errors import SecretMissing, StoreUnwritable
 from runner.store.facts import RunFilter
 from tests.cases.ground import connector, first, flow, intents, kinds_of, opened, until
@@ -66,7 +66,7 @@ BEARER = "auth: { bearer: token }\n"
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "AFTER_FAULT", 0.05)
+    monkeypatch.setattr(carrier, "AFTER_FAULT", 0.05)
 
 
 # --- services, secrets, connections --------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ async def test_a_defect_loses_no_answer_that_is_on_its_way(
 ) -> None:
     monkeypatch.setattr(embedded, "AFTER_DEFECT", 100)
     broken: list[int] = []
-    advance = vars(embedded)["advance"]
+    advance = vars(carrier)["advance"]
 
     def advancing(*args: Any, **words: Any) -> Any:
         if any(isinstance(one, e.CallApplied) for one in words["reported"]) and not broken:
@@ -150,7 +150,7 @@ async def test_a_defect_loses_no_answer_that_is_on_its_way(
             raise RuntimeError("a planted defect")
         return advance(*args, **words)
 
-    monkeypatch.setattr(embedded, "advance", advancing)
+    monkeypatch.setattr(carrier, "advance", advancing)
     script = SmtpScript(after_dot=["ok", "delay 300"])
     async with opened(tmp_path, LETTERS, script=script) as ground, ground.engine() as engine:
         run = await engine.start("letters", "k1", name="Aya")

@@ -16,7 +16,7 @@ import pytest
 
 from runner.cli import run_command
 from runner.cli.failures import defect
-from runner.engine import embedded
+from runner.engine import carrier
 from runner.errors import SecretMissing
 from runner.secrets import Secrets
 from tests.cases.ground import Engine, Ground, connector, flow, opened
@@ -293,7 +293,7 @@ async def test_l1_a_traceback_holds_none(
     async with opened(tmp_path) as ground:
         write_parts(ground)
         async with ground.engine() as engine:
-            advance, met = vars(embedded)["advance"], [1]
+            advance, met = vars(carrier)["advance"], [1]
 
             def advancing(*args: Any, **words: Any) -> Any:
                 if met and words["reported"]:
@@ -301,7 +301,7 @@ async def test_l1_a_traceback_holds_none(
                     raise error
                 return advance(*args, **words)
 
-            monkeypatch.setattr(embedded, "advance", advancing)
+            monkeypatch.setattr(carrier, "advance", advancing)
             await engine.run("deal", "k1")
         assert (met, "cannot be driven on" in caplog.text, "Traceback" in caplog.text) == ([], True, True)
         assert hits("the log of the process", caplog.text.encode()) == []

@@ -14,7 +14,7 @@ import pytest
 from runner.cli import run_command
 from runner.clock import MachineClock
 from runner.core import events as e
-from runner.engine import embedded
+from runner.engine import carrier
 from runner.errors import RunKeyConflict, StoreUnwritable
 from runner.people import pruning
 from runner.store.facts import RunFilter
@@ -72,7 +72,7 @@ class Disk:
 
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
-    monkeypatch.setattr(embedded, "AFTER_FAULT", 0.05)
+    monkeypatch.setattr(carrier, "AFTER_FAULT", 0.05)
     place = tmp_path / "disk"
     place.mkdir()
     words = ["mount", "-t", "tmpfs", "-o", "size=72m", "tmpfs", str(place)]
