@@ -12,14 +12,13 @@ import gc
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from runner.clock import SECOND, Clock
 from runner.contract import Connector, Json
-from runner.core import events as e
 from runner.core.state import State
 from runner.driver import Door, Driver
 from runner.engine.carrier import Observer
@@ -29,6 +28,7 @@ from runner.engine.past import Known, read_on
 from runner.engine.starting import Wish, start_run
 from runner.errors import EngineBusy, NotPossible, StoreError
 from runner.far import PATIENCE, FarDriver, engine_says
+from runner.following import Following
 from runner.language.bundle import Bundle, restore
 from runner.language.project import Project
 from runner.orders import REQUESTS
@@ -53,7 +53,8 @@ from runner.reading import Reading, database_url
 from runner.store import access
 from runner.store.access import Access
 from runner.store.arrivals import Arrived
-from runner.store.facts import PLACE, RunView, Started
+from runner.store.database import is_address
+from runner.store.facts import RunView, Started
 from runner.store.lock import EngineLock
 from runner.store.sql import open_store
 from runner.triggers.active import Active
@@ -95,7 +96,8 @@ class Amends(Reading):
 
     @contextlib.asynccontextmanager
     async def driver(self) -> AsyncIterator[Driver]:
-        """Somebody who writes: this process when the lock is free, else the process that has it."""
+        """Somebody who writes: this process when the lock is free, else the process that has it; where several engines
+        may write, this one too if that one does not answer."""
         lock = EngineLock(self.project.folder)
         end = time.monotonic() + LOCK_PATIENCE
         while True:
@@ -110,6 +112,11 @@ class Amends(Reading):
                 if await far.answers():
                     yield far
                     return
+            if is_address(database_url(self.folder, self.settings)):
+                own = OwnDriver(self.project, self.clock, lock)
+                async with own.running():
+                    yield own
+                return
             if time.monotonic() > end:
                 break
             await asyncio.sleep(0.05)
@@ -134,12 +141,13 @@ class Amends(Reading):
         return await go_on_restored(self.folder, database_url(self.folder, self.settings), self.clock, by)
 
     async def serve(self, on_ready: Callable[[Active], None], on_turn: Observer, door: Door) -> None:
-        """Drives the project's runs, with a door open, until SIGTERM or SIGINT. Raises EngineBusy if another does.
+        """Drives the project's runs, with a door open, until SIGTERM or SIGINT. Raises EngineBusy if another does, and
+        they are in a file.
 
         `on_turn` is told of every run's new facts, `on_ready` of what starts by itself.
         """
         lock = EngineLock(self.project.folder)
-        if not lock.acquire():
+        if not lock.acquire() and not is_address(database_url(self.folder, self.settings)):
             holder = lock.holder()
             raise EngineBusy(
                 f"process {holder.pid if holder else '?'} drives this project ({self.project.folder}) already; "
@@ -170,7 +178,6 @@ class OwnDriver:
         self._project = project
         self._clock = clock
         self._lock = lock
-        self._turns: dict[str, list[Callable[[], None]]] = {}
         self._holding = asyncio.Lock()
         self._stamp: dict[Path, tuple[int, int]] = {}
         self._looked_at = -LOOK
@@ -185,6 +192,7 @@ class OwnDriver:
         sys.setswitchinterval(SWITCH_INTERVAL)
         async with contextlib.AsyncExitStack() as opened:
             opened.callback(self._lock.release)
+            self._lock.acquire()
             gc.freeze()  # what was imported stays, so no collection need look at it while runs are driven
             opened.callback(gc.unfreeze)
             url = database_url(self._project.folder, self._project.settings)
@@ -204,12 +212,13 @@ class OwnDriver:
                 self.store, self.outside, self._clock, workers=self._project.settings.runs_at_once, desk=self.desk
             )
             self.engine.limits.set_bounds(bounds_of(self._project))
+            self.following = Following(self.store, self.engine, self._clock)
             opened.push_async_callback(self.engine.stop)
             self.notifier = Notifier(
                 self.store, self.post, self.desk, self._clock, project=self._project_now,
                 bundle=self.outside.bundle, wake=self.engine.wake,
             )  # fmt: skip
-            self.engine.observers += [self._observe, self.notifier.observe]
+            self.engine.observers += [self.following.observe, self.notifier.observe]
             await self.engine.start()
             await opened.enter_async_context(self.notifier.running())
             self.triggers = self._triggers()
@@ -221,7 +230,8 @@ class OwnDriver:
                 opened.callback(asyncio.create_task(forever).cancel)
             listener = Listener(self._serve, for_watchers=frozenset({"follow"}))
             opened.push_async_callback(listener.close)
-            self._lock.announce(await listener.open(str(self._project.folder)))
+            if self._lock.held:  # else another engine of this folder listens
+                self._lock.announce(await listener.open(str(self._project.folder)))
             yield
             if settles:
                 await self.engine.rest_touched()
@@ -250,10 +260,6 @@ class OwnDriver:
     @property
     def _forced_mode(self) -> str:
         return "draft" if self._project.settings.mode == "draft" else ""
-
-    def _observe(self, run: str, events: Sequence[e.Event], state: State) -> None:
-        for tell in self._turns.get(run, []):
-            tell()
 
     async def start(self, flow: str, wish: Wish) -> Started:
         """Starts a run, or joins one. The project's files are read anew: they may have changed since."""
@@ -376,32 +382,7 @@ class OwnDriver:
 
     async def follow(self, run: str, on_turn: Callable[[], None], patience: int = PATIENCE) -> RunView:
         """Follows a run until it rests."""
-        turned = asyncio.Event()
-
-        def tell() -> None:
-            turned.set()
-            on_turn()
-
-        listeners = self._turns.setdefault(run, [])
-        listeners.append(tell)
-        try:
-            while True:
-                turned.clear()
-                await self.engine.rest(run)
-                view = self.store.run(run)
-                if not self._goes_on_soon(view, patience):
-                    return view
-                await turned.wait()
-        finally:
-            listeners.remove(tell)
-            if not listeners:
-                del self._turns[run]
-
-    def _goes_on_soon(self, view: RunView, patience: int) -> bool:
-        if view.ended_at is not None or view.status in ("needs_person", "paused"):
-            return False
-        is_soon = view.wake_at is not None and view.wake_at - self._clock.now() <= patience
-        return view.waiting_for.startswith(PLACE) or is_soon
+        return await self.following.follow(run, on_turn, patience)
 
     async def hold(self, hold: Hold) -> None:
         """Holds a connection, a flow or a record, or releases it: one wish after the other."""
@@ -436,15 +417,4 @@ class OwnDriver:
 
     async def follow_for(self, run: str, patience: int, tell: Tell) -> RunView:
         """Follows a run for another process and tells it of each turn."""
-        changed = asyncio.Event()
-        following = asyncio.create_task(self.follow(run, changed.set, patience))
-        try:
-            while not following.done():
-                waiting = asyncio.create_task(changed.wait())
-                await asyncio.wait({waiting, following}, return_when=asyncio.FIRST_COMPLETED)
-                waiting.cancel()
-                changed.clear()
-                await tell({"turn": {}})
-            return following.result()
-        finally:
-            following.cancel()
+        return await self.following.follow_for(run, patience, tell)

@@ -39,6 +39,7 @@ FLOORS = {
     "runner.driver": 5,
     "runner.drilling": 5,
     "runner.far": 5,
+    "runner.following": 5,
     "runner.orders": 5,
     "runner.outside": 5,
     "runner.reading": 5,

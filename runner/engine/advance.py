@@ -185,8 +185,9 @@ def _intend(
 
 
 def append_of(
-    turn: Turn, *, fence: int, previous_hash: str, told: State, columns: RunColumns, follow: NewRun | None = None
-) -> Append:
+    turn: Turn, *, fence: int, previous_hash: str, told: State, columns: RunColumns, follow: NewRun | None = None,
+    rests: bool = False,
+) -> Append:  # fmt: skip
     """The turn as one conditional write. `told` is the state that effects and hand-offs were last written for."""
     return Append(
         run=turn.after.run, seq=turn.before.seq, fence=fence, events=turn.events, columns=columns,
@@ -195,7 +196,7 @@ def append_of(
         waits=turn.waits if turn.before.held or turn.after.held else None,
         frees=tuple(turn.after.locks) if turn.after.has_ended else (),
         awaited=_awaited(told, turn), rest=_rest(turn.after), follow=follow,
-        messages=turn.messages,
+        messages=turn.messages, rests=rests,
     )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from runner.engine.perform import LATEST_START, late_evidence, not_begun, outcom
 from runner.engine.starting import following, following_id
 from runner.errors import AmendsError, SequenceConflict, StoreError, StoreUnwritable
 from runner.store.artifacts import fit
+from runner.store.company import RunTaken
 from runner.store.facts import AlreadyReported, NewRun, OwnOperation, RecordIsHeld, Started, Store
 
 log = logging.getLogger("amends.engine")
@@ -115,9 +116,26 @@ class Carrier(ABC):
 
     async def carry(self, run: str, woken: asyncio.Event) -> Rest:
         """Carries a run until it has ended or waits. `woken` is set by whoever reports something meanwhile, and left
-        set where it came too late to be looked at.
+        set where it came too late to be looked at. Where another engine drives it, nothing is done.
         """
-        driven = await self._read(run, woken)
+        try:
+            if self._store.is_shared and not self._may_drive(run):
+                return Rest(has_ended=False, due=None)
+            driven = await self._read(run, woken)
+            await self._drive(driven)
+        except RunTaken as taken:
+            self.limits.leave(run)
+            log.warning("%s", taken)
+            return Rest(has_ended=False, due=None)
+        if self._store.is_shared and not driven.is_left and self.limits.waits_for(run) is None:
+            await self._store.give_back(run)
+        return Rest(has_ended=driven.state.has_ended, due=driven.columns.wake_at if driven.columns else None)
+
+    def _may_drive(self, run: str) -> bool:
+        """Whether no other engine drives the run; the first decision takes it."""
+        return self.past.has_begun(run) or self._store.fence_of(run) in (0, self._fence)
+
+    async def _drive(self, driven: Driven) -> None:
         await self._take_over(driven)
         reported: tuple[e.Event, ...] = ()
         items: StoredItems | None = None
@@ -141,11 +159,12 @@ class Carrier(ABC):
             raise
         finally:
             await self._keep_outcomes(driven)
-        return Rest(has_ended=driven.state.has_ended, due=driven.columns.wake_at if driven.columns else None)
 
     async def _take_over(self, driven: Driven) -> None:
         """Attempts that nobody makes any more, because their engine is gone or broke off, get their outcome."""
         lost = [(name, call) for name, call in driven.state.calls.items() if call.is_open]
+        if lost and self._store.is_shared and not await self._store.take(driven.run):
+            raise RunTaken(f"run {driven.run} is driven by another engine")
         for name, call in lost:
             is_own = driven.bundle.actions[call.action].own
             await self._report(driven, (taken_over(name, call, self._now(driven.state), is_own=is_own),))
@@ -175,13 +194,18 @@ class Carrier(ABC):
             waits = turn.waits if turn.before.held or turn.after.held else None
             if not turn.events and columns == driven.columns and waits == driven.waits:
                 return turn
+            goes_on = turn.intents or driven.calls or turn.has_more or turn.recall is not None
+            rests = not goes_on and self.limits.waits_for(driven.run) is None
             try:
                 driven.end = await self._store.append(
                     append_of(
                         turn, fence=self._fence, previous_hash=driven.end.hash, told=driven.told, columns=columns,
-                        follow=self._follow(driven, turn),
+                        follow=self._follow(driven, turn), rests=rests,
                     )
                 )  # fmt: skip
+            except RunTaken:
+                await self._report(driven, reported)
+                raise
             except (SequenceConflict, StoreUnwritable, RecordIsHeld) as refused:
                 if isinstance(refused, RecordIsHeld):
                     kept[refused.record] = refused
@@ -189,6 +213,7 @@ class Carrier(ABC):
                 reported = ()
                 continue
             driven.state, driven.columns, driven.waits, driven.told = turn.after, columns, waits, turn.after
+            driven.is_left = rests
             self.past.keep(driven.run, driven.state, driven.end)
             await self._tell(driven.run, turn)
             self._set_alarm(columns.wake_at)

@@ -79,7 +79,8 @@ class Driven:
     """A run that is driven.
 
     `columns`, `waits` and `told` are what the tables beside the log were last written for; None and an empty state
-    where that is not known, because reports may have come in between. `woken` is set when something was reported.
+    where that is not known, because reports may have come in between. `is_left`: it was written that others
+    may take the run. `woken` is set when something was reported.
     """
 
     run: str
@@ -89,5 +90,6 @@ class Driven:
     woken: asyncio.Event
     columns: RunColumns | None = None
     waits: tuple[str, ...] | None = None
+    is_left: bool = False
     told: State = field(default_factory=State)
     calls: dict[asyncio.Task[Outcome], e.CallIntended] = field(default_factory=dict)

@@ -8,20 +8,26 @@ are queued only the next are in memory.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 
 from runner.clock import Clock
 from runner.core import events as e
 from runner.engine.alarm import SWEEP, Alarm
-from runner.engine.carrier import Carrier
+from runner.engine.carrier import AFTER_FAULT, Carrier
 from runner.engine.driven import OPEN_DESK, Desk, Outside
 from runner.engine.line import Line
-from runner.errors import StoreUnwritable
+from runner.errors import StoreError, StoreUnwritable
+from runner.store.company import LEFT, Left
 from runner.store.facts import Started, Store
 
 log = logging.getLogger("amends.engine")
 GRACE = 5.0
 AFTER_DEFECT = 30_000
+LOOKS_AROUND = 20.0
+"""Seconds after which an engine looks again for runs that nobody drives, where there are several."""
+AFTER_LOOK = 0.1
+"""Seconds between two looks at a run that another engine drives."""
 
 
 class Embedded(Carrier):
@@ -49,6 +55,11 @@ class Embedded(Carrier):
             await self._feed(event_id=event)
         self._background = [asyncio.create_task(self._work()) for _ in range(self._workers)]
         self._background.append(asyncio.create_task(self._alarm.watch()))
+        if self._store.is_shared:
+            loop = asyncio.get_running_loop()
+            self._store.watch_left(lambda left: loop.call_soon_threadsafe(self._inherit, left))
+            self._background.append(asyncio.create_task(self._store.listen(self._hear)))
+            self._background.append(asyncio.create_task(self._look_around()))
 
     async def stop(self, grace: float | None = None) -> None:
         """No new call; open ones get `grace` seconds (default: GRACE) to answer, then are recorded as unknown."""
@@ -62,6 +73,39 @@ class Embedded(Carrier):
         for worker in self._background:
             worker.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
+
+    # -- the other engines --
+
+    def _inherit(self, left: Left) -> None:
+        """An engine is gone; or others took this one for gone, and what it has driven so far is theirs."""
+        if left.fence == self._fence:
+            self._fence = self._store.fence()
+        for run in left.runs:
+            self.wake(run)
+        self._alarm.set(self._clock.now())
+
+    def _hear(self, fence: int, what: str) -> None:
+        if what == LEFT:
+            self._take_up_left()
+        elif fence in (0, self._fence) and not self._is_stopping:
+            self.wake(what)
+
+    def _take_up_left(self) -> None:
+        """What nobody drives, and what was reported unheard."""
+        if self._is_stopping:
+            return
+        for run in self._store.unfinished(paused=False):
+            self.wake(run)
+        self._line.read()
+
+    async def _look_around(self) -> None:
+        """What others have said may be lost on the way, so it is looked for as well."""
+        while not self._is_stopping:
+            await asyncio.sleep(LOOKS_AROUND)
+            try:
+                self._take_up_left()
+            except StoreError as error:
+                log.warning("%s", error)
 
     def _set_alarm(self, wake_at: int | None) -> None:
         self._alarm.set(wake_at)
@@ -90,6 +134,11 @@ class Embedded(Carrier):
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._resting.setdefault(run, []).append(waiter)
             await waiter
+        while self._store.is_shared and not self._is_stopping:
+            with contextlib.suppress(StoreUnwritable):
+                if self._may_drive(run):
+                    return
+            await asyncio.sleep(AFTER_LOOK)
 
     # -- workers --
 
@@ -103,7 +152,9 @@ class Embedded(Carrier):
                 raise
             except StoreUnwritable as refused:
                 self.limits.leave(run)
-                log.error("run %s: what became of a call could not be recorded any more: %s", run, refused)
+                log.error("run %s cannot be driven on just now: %s", run, refused)
+                if not self._is_stopping:
+                    asyncio.get_running_loop().call_later(AFTER_FAULT, self.wake, run)
             except Exception:
                 self.limits.leave(run)
                 log.exception("run %s cannot be driven on; it is tried again in %d s", run, AFTER_DEFECT // 1000)

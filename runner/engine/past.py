@@ -72,6 +72,10 @@ class Past:
         """A run was just started here."""
         self._begun[run] = (state, end)
 
+    def has_begun(self, run: str) -> bool:
+        """Whether it was just started here."""
+        return run in self._begun
+
     async def take_up(self, run: str) -> Known:
         """A run's state, to be driven: without a look at the log where it has just begun. Raises NotFound."""
         return self._begun.pop(run) if run in self._begun else await self.read(run)

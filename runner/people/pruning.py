@@ -75,7 +75,9 @@ async def prune(store: SqlStore, keep: Keep, by: str, now: int, *, whole: bool =
     await store.write(lambda connection: forget_receipts(connection, now))
     unused = await asyncio.to_thread(unused_bundles, store, store.bundles_in_use)
     if unused:
-        await store.write(lambda connection: drop_bundles(connection, unused))
+        await store.write(
+            lambda connection: None if store.has_company(connection) else drop_bundles(connection, unused)
+        )
     return replace(done, note=await _give_back(store, whole=whole))
 
 

@@ -34,6 +34,7 @@ class ActivateWork(Work[None]):
     several: tuple[ActiveFlow, ...]
 
     def plan(self, batch: Batch) -> None:
+        batch.alone("active")
         for each in self.several:
             batch.connection.execute(delete(active).where(active.c.flow == each.flow))
             if each.bundle or each.problem:

@@ -112,6 +112,8 @@ def _take(batch: Batch, arrival: Arrival, start: StartWork | None) -> Arrived:
         if known.status in SEEN_BEFORE and (not arrival.by or known.status == "started"):
             return Arrived(flow=arrival.flow, status=known.status, run=known.run_id, why=known.why, is_new=False)
         batch.connection.execute(delete(arrivals).where(*_this(arrival)))
+    if arrival.entity:
+        batch.alone(_entity(arrival))
     if start is not None and (late := _why_late(batch, arrival)):
         arrival, start = replace(arrival, status="superseded", why=late), None
     if start is None:

@@ -28,15 +28,16 @@ from runner.core.events import (
     RunMoved,
 )
 from runner.errors import NotFound
-from runner.quick import quick
 from runner.store.facts import Awaited, EffectChange, HandOffChange, LogEnd, RunColumns
 from runner.store.log import SITE, Entry, chained
 from runner.store.messages import ASKS, Message
 from runner.store.notices import notices_of
 from runner.store.outbox import row_of
 from runner.store.record_locks import Use, read_uses
+from runner.store.shared import Shared, Told
+from runner.store.site import Site, read_site
 from runner.store.statements import INDEXED, Rows, Statements, Values
-from runner.store.tables import runs
+from runner.store.tables import meta, runs
 
 
 class Moved(Exception):
@@ -45,7 +46,9 @@ class Moved(Exception):
 
 @dataclass(kw_only=True, slots=True)
 class Head:
-    """Where a run stands inside the batch. `was` is the seq that the runs table has."""
+    """Where a run stands inside the batch. `was` is the seq that the runs table has, `fence` the engine that drives it
+    (0: none), `held_by` that of the table.
+    """
 
     run: str
     was: int
@@ -53,32 +56,25 @@ class Head:
     record: str
     indexed: Values
     """What the table has in the columns that stand in indexes."""
+    held_by: int = 0
+    fence: int = 0
     seq: int = 0
     columns: RunColumns | None = None
     dirty: bool = False
 
     def __post_init__(self) -> None:
-        self.seq = self.was
+        self.seq, self.fence = self.was, self.held_by
+
+    @property
+    def has_ended(self) -> bool:
+        """As the table says."""
+        return self.indexed[-1] is not None
 
 
-@quick
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Site:
-    """The meta row: what is true of the database as a whole."""
-
-    id: int
-    database_id: str
-    commit_no: int
-    fence: int
-    site_seq: int
-    site_head: str
-    checkpointed: int
-    restored_at: int | None
-
-
-_HEADS = select(*(runs.c[name] for name in ("run_id", "seq", "head", "record", *INDEXED))).where(
+_HEADS = select(*(runs.c[name] for name in ("run_id", "seq", "head", "record", "fence", *INDEXED))).where(
     runs.c.run_id.in_(bindparam("ids", expanding=True))
 )
+_LOCKED = _HEADS.order_by(runs.c.run_id).with_for_update(key_share=True)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -104,22 +100,46 @@ class Batch:
     others: list[tuple[Rows | str, Values]] = field(default_factory=list)
     written: bool = False
     asks_checkpoint: bool = False
+    shared: Shared | None = None
+    """This engine among the others that write to the database; None where it is the only one."""
+    site_is_read: bool = False
+    told: set[Told] = field(default_factory=set)
 
     # -- reading --
 
     def load(self, ids: Iterable[str], names: Iterable[str], known: Mapping[str, Head]) -> None:
         """Learns where these runs stand (from `known`, else the table) and who uses these records."""
         wanted: list[str] = []
+        shared = self.shared
         for run in ids:
             head = known.get(run)
-            if head is None:
+            if head is None or (shared is not None and head.held_by != shared.fence):
                 wanted.append(run)
             else:
                 self.heads[run] = head
         if wanted:
-            for run, seq, link, record, *indexed in self.connection.execute(_HEADS, {"ids": wanted}):
-                self.heads[run] = Head(run=run, was=seq, hash=link, record=record, indexed=tuple(indexed))
-        self.uses |= read_uses(self.connection, dict.fromkeys(names))
+            self._read_heads(wanted)
+        named = dict.fromkeys(names)
+        self.alone(*named)
+        self.uses |= read_uses(self.connection, named)
+
+    def _read_heads(self, wanted: Sequence[str]) -> None:
+        asked = _HEADS if self.shared is None else _LOCKED
+        for run, seq, link, record, fence, *indexed in self.connection.execute(asked, {"ids": wanted}):
+            self.heads[run] = Head(run=run, was=seq, hash=link, record=record, indexed=tuple(indexed), held_by=fence)
+
+    def head_at(self, run: str, seq: int) -> Head:
+        """As `head`; where it is remembered at another seq, others may have reported since, and it is read again."""
+        head = self.head(run)
+        if self.shared is not None and head.seq != seq and not head.dirty:
+            self._read_heads([run])
+            head = self.heads[run]
+        return head
+
+    def alone(self, *names: str) -> None:
+        """No other engine decides about these until COMMIT."""
+        if self.shared is not None and names:
+            self.shared.alone(self.cursor, names)
 
     def head(self, run: str) -> Head:
         """Where a run stands. Raises NotFound."""
@@ -144,8 +164,19 @@ class Batch:
         head.dirty = True
         return LogEnd(seq=head.seq, hash=head.hash)
 
+    def read_site(self) -> None:
+        """Where other engines write too: how far the site's chain is now, which is this one's until COMMIT."""
+        if self.shared is not None and not self.site_is_read:
+            self.site_is_read = True
+            self.connection.execute(select(meta.c.id).with_for_update())
+            found = read_site(self.connection)
+            self.site = replace(
+                self.site, site_seq=found.site_seq, site_head=found.site_head, restored_at=found.restored_at
+            )
+
     def add_site(self, entry: Entry) -> None:
         """Puts an entry at the end of the site's chain."""
+        self.read_site()
         seq = self.site.site_seq + 1
         self.site = replace(self.site, site_seq=seq, site_head=self._place(SITE, seq, self.site.site_head, entry))
 
@@ -154,6 +185,16 @@ class Batch:
         link = chained(previous, run, seq, at, kind, step, external_id, digest)
         self.log_rows.append((run, seq, at, kind, step, external_id, digest, link, guard, salt, data))
         return link
+
+    def take(self, head: Head) -> None:
+        """Something was reported: this engine drives the run on where nobody does, else whoever does is told."""
+        shared = self.shared
+        if shared is None or head.fence == shared.fence:
+            return
+        if head.fence == 0 and not head.has_ended:
+            head.fence = shared.mine
+        if head.fence != shared.fence:
+            self.told.add((head.fence, head.run))
 
     def set_columns(self, head: Head, columns: RunColumns) -> None:
         """What the runs table will say of the run."""
@@ -232,7 +273,8 @@ class Batch:
         words.runs.run(cursor, self.run_rows)
         self._write_heads()
         words.log.run(cursor, self.log_rows)
-        words.receipts.run(cursor, self.receipt_rows)
+        if words.receipts.run(cursor, self.receipt_rows) != len(self.receipt_rows) and self.shared is not None:
+            raise Moved  # another engine has just taken the same delivery
         words.effects.run(cursor, list(self.effect_rows.values()))
         words.handoffs.run(cursor, list(self.handoff_rows.values()))
         for statement, values in self.others:
@@ -247,13 +289,16 @@ class Batch:
         light: list[Values] = []
         middle: list[Values] = []
         full: list[Values] = []
-        commit = self.site.commit_no + 1
+        commit, is_shared = self.site.commit_no + 1, self.shared is not None
         for head in self.heads.values():
             if not head.dirty:
                 continue
             told, seq = head.columns, head.seq
             row: Values = (seq, head.hash, self.now, commit)
-            place = (head.run, head.was)
+            place: Values = (head.run, head.was)
+            if is_shared:
+                row, place = (*row, head.fence), (*place, head.held_by)
+                head.held_by = head.fence
             if told is None:
                 light.append(row + place)
             else:
@@ -273,6 +318,14 @@ class Batch:
     def seal(self) -> Site:
         """Writes the meta row of this commit; the last thing before COMMIT. Raises Moved when the fence was raised."""
         site, commit = self.site, self.site.commit_no + 1
+        if self.shared is not None:
+            if self.site_is_read:
+                self.cursor.execute(self.words.seal_shared, (site.site_seq, site.site_head, site.restored_at))
+            if site.checkpointed == commit:
+                self.cursor.execute(self.words.tied, (commit, site.fence))
+            if self.told:
+                self.shared.tell(self.cursor, sorted(self.told))
+            return replace(site, commit_no=commit)
         said = (commit, site.site_seq, site.site_head, site.checkpointed, site.restored_at, site.fence, site.commit_no)
         self.cursor.execute(self.words.seal, said)
         if self.cursor.rowcount != 1:

@@ -74,6 +74,9 @@ def _copy(source: Database, target: Database) -> dict[str, int]:
 
 def _carry(source: Database, readers: Engine, target: Database, writer: Engine) -> dict[str, int]:
     with readers.connect() as asked, asked.begin(), writer.connect() as written, written.begin():
+        source.keep_out(asked)
+        target.one_by_one(written)
+        target.keep_out(written)
         if is_older(asked, source):
             raise StoreError(f"{source.name} was written by an older Amends; run `amends db upgrade` once")
         metadata.create_all(written, checkfirst=False)

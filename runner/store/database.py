@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -34,6 +35,10 @@ class Database(Protocol):
     @property
     def name(self) -> str:
         """What people call it: the file's path, or server and database without a password."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several engines may write to it at one time (see `shared`)."""
 
     @property
     def dialect(self) -> Dialect:
@@ -69,6 +74,25 @@ class Database(Protocol):
 
     def is_empty(self, connection: Connection) -> bool:
         """Whether no table has been made yet. Raises StoreCorrupt where the tables are another application's."""
+
+    def is_passing(self, error: Exception) -> bool:
+        """Whether two engines were in each other's way, and the same again may be tried at once."""
+
+    def home(self, connection: Connection) -> str:
+        """Which server and database this is, for one that was copied elsewhere to be known; empty: not to be told."""
+
+    def let_in(self, cursor: Any) -> None:
+        """Keeps the connection of an engine as one of those that write. Raises EngineBusy."""
+
+    def keep_out(self, connection: Connection) -> None:
+        """Until the transaction ends no engine may write. Raises EngineBusy where one does."""
+
+    def one_by_one(self, connection: Connection) -> None:
+        """Until the transaction ends no other process makes tables."""
+
+    async def listen(self, told: Callable[[int, str], None]) -> None:
+        """Hears what engines tell each other, until cancelled: (fence, what), and (0, "left") after a break, in which
+        something may have been missed."""
 
     def spoils_everything(self, error: Exception) -> bool:
         """Whether it is the database that failed, and not one of the works."""

@@ -14,7 +14,8 @@ from runner.store.abridged import Abridged, Choosing, FoldedEffects
 from runner.store.facts import EffectView, LogRow
 from runner.store.log import with_remains
 from runner.store.tables import awaited, effects, kept_events, log
-from runner.store.views import STORED, Views, stored
+from runner.store.turns import Turns
+from runner.store.views import STORED, stored
 
 _EFFECT = [column.name for column in effects.c][1:]
 
@@ -45,7 +46,7 @@ class WaitView:
 _EVENT = select(*(kept_events.c[field.name] for field in fields(EventView)))
 
 
-class EndedItems(Views):
+class EndedItems(Turns):
     """What each promises stands in `facts.Store`."""
 
     def abridged(self, run: str, whole: str = "") -> Abridged:

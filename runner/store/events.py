@@ -34,6 +34,7 @@ class KeepWork(Work[bool]):
     data: Mapping[str, Json]
 
     def plan(self, batch: Batch) -> bool | RunKeyConflict:
+        batch.alone("events")
         _forget_old(batch)
         text = canonical(dict(self.data)).decode()
         known = select(kept_events.c.event, kept_events.c.data).where(kept_events.c.event_id == self.event_id)
@@ -85,6 +86,7 @@ class FeedWork(Work[tuple[str, ...]]):
     waiter: str = ""
 
     def plan(self, batch: Batch) -> tuple[str, ...]:
+        batch.alone("events")
         _forget_old(batch)
         return tuple(self._to_waiter(batch) if self.waiter else self._to_anyone(batch))
 
@@ -136,5 +138,6 @@ class FeedWork(Work[tuple[str, ...]]):
             batch.load([run], (), {})
         received = EventReceived(at=batch.now, step=path, event=event, event_id=event_id, data=data)
         batch.add(batch.head(run), [encode(received)])
+        batch.take(batch.head(run))
         batch.write()
         return run

@@ -16,6 +16,7 @@ from runner.contract import Json, Outcome
 from runner.core.events import Event, SiteEvent
 from runner.errors import NotPossible, StoreError
 from runner.quick import quick
+from runner.store.company import Company
 from runner.store.messages import Message
 from runner.store.queue import Queue
 
@@ -139,6 +140,8 @@ class Append:
     """A run that is started in the same transaction, or joined."""
     messages: tuple[Message, ...] = ()
     """What people are told of it once it is committed."""
+    rests: bool = False
+    """The run is left to whoever wakes it: no call is out, and there is nothing more to do now."""
 
 
 @quick
@@ -330,7 +333,7 @@ class Logs(Protocol):
         """The log after a seq, in order, or the first `limit` rows of it. Raises NotFound."""
 
 
-class Store(Logs, Queue, Protocol):
+class Store(Logs, Queue, Company, Protocol):
     """The log and its tables. One implementation on SQLAlchemy Core for SQLite and PostgreSQL."""
 
     # -- writing (from the one event loop of the engine that holds the lock) --
@@ -370,9 +373,6 @@ class Store(Logs, Queue, Protocol):
         An event feeds one waiter: EventReceived is reported in the same transaction."""
 
     # -- reading (from any thread, any process) --
-
-    def fence(self) -> int:
-        """The current fence."""
 
     def log_end(self, run: str) -> LogEnd:
         """Where it ends. Raises NotFound."""

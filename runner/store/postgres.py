@@ -1,13 +1,16 @@
-"""Everything that only PostgreSQL knows: connections, the one writer's lock, durability, error codes."""
+"""Everything that only PostgreSQL knows: connections, who may write, durability, error codes."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import psycopg
+from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import Int8Dumper
 from sqlalchemy import Column, Connection, Engine, Text, create_engine
@@ -16,14 +19,21 @@ from sqlalchemy.pool import NullPool, QueuePool
 
 from runner.contract import Json
 from runner.errors import EngineBusy, NotPossible, SettingsError, StoreCorrupt, StoreError, StoreUnwritable
+from runner.store.company import LEFT
 from runner.store.database import Tidied
+from runner.store.shared import LEASE
+
+log = logging.getLogger("amends.store")
 
 OLDEST = 130_000
 """The oldest server that is spoken to: 13.0, as it numbers itself."""
-LOCK = 0x416D6E64
-"""The advisory lock of the one writer to a schema: `Amnd`."""
+LOCK, MAKING = 0x416D6E64, 0x416D6E65
+"""Advisory locks of a schema: engines that write share the first one (`Amnd`), whoever wants to be alone has it; the
+second one is had while tables are made."""
 PATIENCE = 3_000
-"""ms in which the server may notice that the writer before is gone."""
+"""ms in which the server may notice that whoever kept engines out is gone."""
+LISTENS_AGAIN = 1.0
+"""Seconds after which a broken connection that listens is made anew."""
 
 _ALIVE = {
     "connect_timeout": "10",
@@ -56,6 +66,7 @@ _TOLD: Sequence[tuple[tuple[str, ...], type[StoreError], str]] = (
 class PostgresDatabase:
     """One database of a server. `url` carries user and password; `name` does not."""
 
+    is_shared = True
     dialect = postgresql.dialect(paramstyle="format")  # type: ignore[no-untyped-call]
     """Without a driver's own casts: `mark` sets them where they are needed."""
 
@@ -92,7 +103,7 @@ class PostgresDatabase:
             raise self.translate(error) from None
 
     def writer(self) -> Engine:
-        """An engine whose one connection at a time holds the writer's lock. Raises EngineBusy, StoreUnwritable."""
+        """An engine of connections that commit to the disk. Raises StoreUnwritable."""
         return create_engine("postgresql+psycopg://", creator=self._connect_to_write, poolclass=NullPool)
 
     def readers(self, size: int = 8) -> Engine:
@@ -119,13 +130,9 @@ class PostgresDatabase:
             self._refuse_unsafe(connection)
             if _asked(connection, "SHOW synchronous_commit") == "off":
                 connection.execute("SET synchronous_commit = on")
-            connection.execute(f"SET lock_timeout = {PATIENCE}".encode())
-            connection.execute(f"SELECT pg_advisory_lock({LOCK}, hashtext(current_schema()))".encode())
-            connection.execute("SET lock_timeout = 0")
+            # Whoever is stopped in the middle of a transaction must not keep the runs it has locked from others.
+            connection.execute(f"SET idle_in_transaction_session_timeout = {LEASE // 2}".encode())
             connection.commit()
-        except psycopg.errors.LockNotAvailable:
-            connection.close()
-            raise EngineBusy(f"another engine writes to {self.name}; stop it first") from None
         except BaseException:
             connection.close()
             raise
@@ -145,6 +152,53 @@ class PostgresDatabase:
                 )
         connection.rollback()
 
+    # -- several engines --
+
+    def home(self, connection: Connection) -> str:
+        """The server's own name for itself and for this database, where it may be asked."""
+        asked = "SELECT has_function_privilege('pg_control_system()', 'EXECUTE')"
+        if not connection.exec_driver_sql(asked).scalar():
+            return ""
+        found = "SELECT system_identifier || '/' || current_database() || '/' || current_schema()"
+        return str(connection.exec_driver_sql(f"{found} FROM pg_control_system()").scalar())
+
+    def let_in(self, cursor: Any) -> None:
+        """Shares the lock, as long as the connection stands."""
+        try:
+            cursor.execute(f"SET lock_timeout = {PATIENCE}")
+            cursor.execute(f"SELECT pg_advisory_lock_shared({LOCK}, hashtext(current_schema()))")
+            cursor.execute("SET lock_timeout = 0")
+        except psycopg.errors.LockNotAvailable:
+            raise EngineBusy(
+                f"{self.name} is kept from engines just now: it is copied or brought up to date, or an engine of an "
+                "older Amends writes to it; end that first"
+            ) from None
+
+    def keep_out(self, connection: Connection) -> None:
+        """Has the lock alone."""
+        asked = f"SELECT pg_try_advisory_xact_lock({LOCK}, hashtext(current_schema()))"
+        if not connection.exec_driver_sql(asked).scalar():
+            raise EngineBusy(f"an engine writes to {self.name}; stop every one of them first")
+
+    def one_by_one(self, connection: Connection) -> None:
+        """Has the second lock."""
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MAKING}, hashtext(current_schema()))")
+
+    async def listen(self, told: Callable[[int, str], None]) -> None:
+        """Hears on a connection of its own."""
+        while True:
+            try:
+                async with await psycopg.AsyncConnection.connect(self._address, autocommit=True) as connection:
+                    row = await (await connection.execute("SELECT 'amends_' || md5(current_schema())")).fetchone()
+                    await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(str(row and row[0]))))
+                    told(0, LEFT)
+                    async for heard in connection.notifies():
+                        fence, _, what = heard.payload.partition(" ")
+                        told(int(fence), what)
+            except psycopg.Error as error:
+                log.warning("%s", self.translate(error))
+            await asyncio.sleep(LISTENS_AGAIN)
+
     def begin(self, cursor: Any) -> None:
         """Nothing: the driver begins a transaction with its first statement."""
 
@@ -159,6 +213,7 @@ class PostgresDatabase:
 
     def sign(self, connection: Connection) -> None:
         """Marks the schema as ours; inside the transaction that creates the tables."""
+        connection.exec_driver_sql("CREATE SEQUENCE commits")
         connection.exec_driver_sql("COMMENT ON TABLE meta IS 'Amends'")
 
     def is_empty(self, connection: Connection) -> bool:
@@ -175,6 +230,10 @@ class PostgresDatabase:
         return False
 
     # -- errors --
+
+    def is_passing(self, error: Exception) -> bool:
+        """A deadlock, which the server has ended."""
+        return isinstance(getattr(error, "orig", error), psycopg.errors.DeadlockDetected)
 
     def spoils_everything(self, error: Exception) -> bool:
         """Whether it is the database that failed (gone, full, locked), and not one of the works."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from runner.store.tables import runs
 
@@ -15,8 +15,9 @@ _QUEUED = select(runs.c.run_id).where(runs.c.status == "queued")
 class Queue(Protocol):
     """What a store answers about them, and about those that were begun."""
 
-    def unfinished(self) -> Sequence[str]:
-        """Runs that an engine left in the middle: moving, or reported about and not decided since; none is queued."""
+    def unfinished(self, *, paused: bool = True) -> Sequence[str]:
+        """Runs that an engine left in the middle: moving, or reported about and not decided since; none is queued. With
+        those that were paused, or without."""
 
     def queued_flows(self) -> Sequence[str]:
         """The flows that have such runs."""
@@ -36,7 +37,9 @@ def flows(connection: Connection) -> list[str]:
     return found
 
 
-def page(flow: str, at: int, limit: int) -> Callable[[Connection], list[str]]:
+def page(flow: str, at: int, limit: int, is_mine: ColumnElement[bool]) -> Callable[[Connection], list[str]]:
     """See `Queue`."""
-    asked = _QUEUED.where(runs.c.flow == flow).order_by(runs.c.started_at, runs.c.run_id).limit(limit).offset(at)
+    asked = (
+        _QUEUED.where(runs.c.flow == flow, is_mine).order_by(runs.c.started_at, runs.c.run_id).limit(limit).offset(at)
+    )
     return lambda connection: list(connection.execute(asked).scalars())

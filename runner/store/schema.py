@@ -16,6 +16,7 @@ from runner.store.tables import SCHEMA, meta, metadata, version
 def ensure_schema(engine: Engine, file: Database) -> None:
     """Makes the tables in an empty database, or upgrades older ones, in one transaction. Raises StoreError."""
     with engine.connect() as connection, connection.begin():
+        file.one_by_one(connection)
         if file.is_empty(connection):
             metadata.create_all(connection, checkfirst=False)
             file.sign(connection)
@@ -24,6 +25,7 @@ def ensure_schema(engine: Engine, file: Database) -> None:
             row = {"id": 1, "database_id": uuid.uuid4().hex, "site_head": first_hash(SITE), **numbers}
             connection.execute(insert(meta), row)
         elif is_older(connection, file):
+            file.keep_out(connection)
             # Loaded by name: alembic costs every command a tenth of a second, and is asked once a release.
             importlib.import_module("runner.store.migrations.upgrade").upgrade(connection)
 

@@ -6,10 +6,9 @@ import asyncio
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, select
 from sqlalchemy.exc import DBAPIError
 
 from runner.clock import SECOND, Clock
@@ -17,11 +16,11 @@ from runner.contract import Json, Outcome
 from runner.core.events import Event, OutcomeEvent, PersonalDataErased, Restored, SiteEvent
 from runner.errors import EngineBusy, NotFound, SettingsError, StoreError, StoreUnwritable
 from runner.store.active import ActivateWork, ActiveFlow
-from runner.store.anchor import Anchor, keep_anchor, read_anchor, reserved, sync_folder, why_restored
+from runner.store.anchor import sync_folder
 from runner.store.arrivals import Arrival, Arrived, ArriveWork
 from runner.store.artifacts import LIMIT, Artifacts, fit
 from runner.store.audit import Audit
-from runner.store.batch import Batch, Site
+from runner.store.company import Left
 from runner.store.database import Database, Tidied, is_address
 from runner.store.erase import EraseWork
 from runner.store.events import FeedWork, KeepWork
@@ -29,12 +28,13 @@ from runner.store.facts import Append, LogEnd, NewRun, OwnOperation, RunColumns,
 from runner.store.lock import EngineLock
 from runner.store.log import Entry, apart, encode, stands_for, without_output
 from runner.store.messages import Message
+from runner.store.opening import take_over
 from runner.store.personal import Personal
 from runner.store.prune import Portion, PruneWork
 from runner.store.schema import ensure_schema, is_older
+from runner.store.shared import Shared
 from runner.store.signing import open_signer, public_key
 from runner.store.sqlite import BUSY_TIMEOUT, SqliteFile, shown_size
-from runner.store.statements import Statements
 from runner.store.tables import meta, runs
 from runner.store.work import (
     AppendWork,
@@ -42,15 +42,17 @@ from runner.store.work import (
     BundleWork,
     CheckpointWork,
     ColumnsWork,
+    DutyWork,
     OwnWork,
     ReportWork,
     SiteWork,
     StartWork,
     T,
+    TakeWork,
     TidyWork,
     Work,
 )
-from runner.store.writer import Writer, read_site
+from runner.store.writer import Writer
 
 FILE = "amends.db"
 FLOOR = 50_000_000
@@ -79,6 +81,32 @@ class SqlStore(Audit):
         self._room_known: tuple[int, int] | None = None
         self.refused = ""
         """Why the last write was refused; empty where it was not."""
+
+    # -- several engines --
+
+    @property
+    def is_shared(self) -> bool:
+        return self._file.is_shared
+
+    def fence(self) -> int:
+        return self._writer.site.fence if self._writer is not None else super().fence()
+
+    def _is_mine(self) -> ColumnElement[bool]:
+        if self._writer is None or not self.is_shared:
+            return super()._is_mine()
+        return runs.c.fence.in_((0, self.fence()))
+
+    def has_company(self, connection: Connection) -> bool:
+        """Whether other engines write to the database just now."""
+        shared = None if self._writer is None else self._writer.shared
+        return shared is not None and shared.others(connection) > 0
+
+    def watch_left(self, on_left: Callable[[Left], object]) -> None:
+        if self._writer is not None:
+            self._writer.on_left = on_left
+
+    async def listen(self, told: Callable[[int, str], None]) -> None:
+        await self._file.listen(told)
 
     # -- the whole --
 
@@ -199,6 +227,17 @@ class SqlStore(Audit):
     async def site(self, event: SiteEvent) -> None:
         await self._put(SiteWork(event=event, entry=(await self._made(event))[1]))
 
+    async def take(self, run: str) -> bool:
+        return await self._put(TakeWork(run=run)) if self.is_shared else True
+
+    async def give_back(self, run: str) -> None:
+        if self.is_shared:
+            await self._put(TakeWork(run=run, gives_back=True))
+
+    async def take_on(self, duty: str) -> bool:
+        """Takes on what one engine does for all, as long as it lives. Answers whether it is this one."""
+        return await self._put(DutyWork(name=duty)) if self.is_shared else True
+
     async def write_columns(self, run: str, seq: int, columns: RunColumns) -> None:
         await self._put(ColumnsWork(run=run, seq=seq, columns=columns))
 
@@ -290,18 +329,21 @@ def open_store(
     lock: EngineLock | None = None,
     busy: int = BUSY_TIMEOUT,
     floor: int = FLOOR,
+    drives: bool = True,
 ) -> SqlStore:
     """Opens the store of a project folder (its state stands in `folder/.amends`).
 
-    For writing it needs the engine lock: `lock` if the caller holds it already (and gives it back itself), else it is
-    taken here. Opening for writing raises the fence, so every lease of an earlier engine is void. `busy` is ms, `floor`
-    bytes. Raises EngineBusy, StoreCorrupt, StoreUnwritable, NotFound (reading, and there is no database yet).
+    For writing to a file it needs the engine lock: `lock` if the caller holds it already (and gives it back itself),
+    else it is taken here. Opening for writing raises the fence, so every lease of an earlier engine is void; to a
+    PostgreSQL any number of engines write, each under a fence of its own, and one that `drives` goes on with the runs
+    that it reports about. `busy` is ms, `floor` bytes. Raises EngineBusy, StoreCorrupt, StoreUnwritable, NotFound
+    (reading, and there is no database yet).
     """
     place = folder / ".amends"
     file = database_at(folder, url, busy)
     with ExitStack() as stack:
         try:
-            writer = _open_writer(stack, file, folder, clock, lock) if writable else None
+            writer = _open_writer(stack, file, folder, clock, lock, drives) if writable else None
             if writer is not None:
                 writer.start()
                 stack.callback(writer.close)
@@ -344,22 +386,30 @@ def _check_readable(readers: Engine, file: Database) -> None:
             raise StoreError(f"{file.name} was written by an older Amends; run `amends db upgrade` once")
 
 
-def _open_writer(stack: ExitStack, file: Database, folder: Path, clock: Clock, lock: EngineLock | None) -> Writer:
+def _open_writer(
+    stack: ExitStack, file: Database, folder: Path, clock: Clock, lock: EngineLock | None, drives: bool
+) -> Writer:
     place = folder / ".amends"
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         sync_folder(folder)  # else the power may take the whole state folder, with all that was synced inside it
-        _take(stack, lock or EngineLock(folder), folder)
+        if not file.is_shared:
+            _take(stack, lock or EngineLock(folder), folder)
     except OSError as problem:
         raise StoreUnwritable(f"{place} cannot be used: {problem.strerror}; make it writable for this user") from None
     file.prepare()
     engine = file.writer()
     stack.callback(engine.dispose)
     ensure_schema(engine, file)
-    site, anchor, changed = _take_over(engine, file, place, clock)
+    shared = Shared(drives=drives) if file.is_shared else None
+    with engine.connect() as connection:
+        file.let_in(connection.connection.cursor())
+        file.end(connection, commit=True)
+        site, anchor, changed = take_over(connection, file, place, clock, shared)
     writer = Writer(
-        file=file, engine=engine, site=site, anchor=anchor, place=place, clock=clock, signer=open_signer(place)
-    )
+        file=file, engine=engine, site=site, anchor=anchor, place=place, clock=clock, signer=open_signer(place),
+        shared=shared,
+    )  # fmt: skip
     writer.remember(changed)
     return writer
 
@@ -372,34 +422,3 @@ def _take(stack: ExitStack, lock: EngineLock, folder: Path) -> None:
         who = f"process {holder.pid}" if holder else "another process"
         raise EngineBusy(f"{who} is the engine of {folder}; give it the command, or stop it first")
     stack.callback(lock.release)
-
-
-def _take_over(
-    engine: Engine, file: Database, place: Path, clock: Clock
-) -> tuple[Site, Anchor, list[tuple[str, int, str]]]:
-    """Raises the fence, reserves commit numbers, and notices a database that was put back from a copy."""
-    known = read_anchor(place)
-    with engine.connect() as connection, connection.begin():
-        site = read_site(connection)
-        why = why_restored(known, site.database_id, site.commit_no)
-        from_here = max(site.commit_no, known.end) if known and why else site.commit_no
-        fence = max(site.fence, known.fence if known else 0) + 1
-        anchor = reserved(site.database_id, from_here, fence)
-        keep_anchor(place, anchor)
-        connection.execute(update(meta).values(fence=fence, commit_no=from_here))
-        batch = Batch(
-            connection=connection,
-            cursor=connection.connection.cursor(),
-            words=Statements(file),
-            site=replace(site, fence=fence, commit_no=from_here),
-            now=clock.now(),
-        )
-        if why:
-            batch.add_site(encode(Restored(at=batch.now, data={"why": why, "commit": site.commit_no})))
-            batch.site = replace(batch.site, restored_at=batch.now)
-        batch.write()
-        site = batch.seal()
-        unseen = select(runs.c.run_id, runs.c.seq, runs.c.head).where(runs.c.commit_no > site.checkpointed)
-        behind = site.commit_no - site.checkpointed > 1
-        changed = [(row.run_id, row.seq, row.head) for row in connection.execute(unseen)] if behind else []
-    return site, anchor, changed

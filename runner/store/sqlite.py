@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -64,6 +65,7 @@ _TOLD: tuple[tuple[tuple[str, ...], type[StoreError], str], ...] = (
 class SqliteFile:
     """One database file and how to talk to it. `busy` is how long another program's lock is waited for, in ms."""
 
+    is_shared = False
     dialect = sqlite.dialect()
     insert = staticmethod(sqlite.insert)
     errors: tuple[type[Exception], ...] = (sqlite3.Error,)
@@ -161,6 +163,28 @@ class SqliteFile:
     def is_empty(self, connection: Connection) -> bool:
         """Whether no table has been made yet."""
         return not connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar()
+
+    # -- several engines: never --
+
+    def home(self, connection: Connection) -> str:
+        """The anchor beside the file knows."""
+        return ""
+
+    def let_in(self, cursor: sqlite3.Cursor) -> None:
+        """Nothing: the operating system's lock lets one in."""
+
+    def keep_out(self, connection: Connection) -> None:
+        """Nothing, for the same reason."""
+
+    def one_by_one(self, connection: Connection) -> None:
+        """Nothing, for the same reason."""
+
+    def is_passing(self, error: Exception) -> bool:
+        """Never."""
+        return False
+
+    async def listen(self, told: Callable[[int, str], None]) -> None:
+        """There is nobody to hear."""
 
     # -- errors --
 

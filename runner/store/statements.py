@@ -18,6 +18,7 @@ from runner.store.tables import (
     awaited,
     bundles,
     effects,
+    engines,
     handoffs,
     holds,
     kept_events,
@@ -39,6 +40,8 @@ MOST = 128
 """Rows that one statement carries."""
 
 _MOVED = ("seq", "head", "updated_at", "commit_no")
+_TAKEN = ("fence",)
+"""Whose the run is, where several engines write to the database."""
 _TOLD = ("phase", "waiting_for", "at_step", "needs", "summary", "decided")
 INDEXED = ("status", "wake_at", "ended_at")
 """Columns of a run that stand in indexes: written only when one of them changes."""
@@ -78,9 +81,10 @@ class Statements:
 
     def __init__(self, file: Database) -> None:
         self._file = file
-        self.light = self._update_runs(_MOVED)
-        self.middle = self._update_runs(_MOVED + _TOLD)
-        self.full = self._update_runs(_MOVED + _TOLD + INDEXED)
+        moved = _MOVED + _TAKEN if file.is_shared else _MOVED
+        self.light = self._update_runs(moved)
+        self.middle = self._update_runs(moved + _TOLD)
+        self.full = self._update_runs(moved + _TOLD + INDEXED)
         self.runs, self.log = self._insert(runs), self._insert(log)
         self.effects, self.handoffs = self._insert(effects, "change"), self._insert(handoffs, "change")
         self.receipts, self.texts = self._insert(receipts, "keep"), self._insert(texts, "keep")
@@ -110,6 +114,12 @@ class Statements:
             update(meta)
             .values({name: bindparam(name) for name in sealed})
             .where(meta.c.fence == bindparam("b_fence"), meta.c.commit_no == bindparam("b_was"))
+        )
+        self.seal_shared = self._text(
+            update(meta).values({name: bindparam(name) for name in ("site_seq", "site_head", "restored_at")})
+        )
+        self.tied = self._text(
+            update(engines).values(checkpointed=bindparam("checkpointed")).where(*_equal(engines, "fence"))
         )
         self.by_receipt = self._text(
             select(receipts.c.digest, receipts.c.run_id, runs.c.status, runs.c.rerun)
@@ -142,11 +152,15 @@ class Statements:
         return Rows(f"{begin}VALUES ", self._row(table.c), end)
 
     def _update_runs(self, changed: Sequence[str]) -> Rows:
-        """UPDATE of many runs, each with its own values: rows of `changed`, then the run and the seq it stands at."""
-        names = [*changed, "run_id", "seq"]
+        """UPDATE of many runs, each with its own values: rows of `changed`, then the run and the seq it stands at (and
+        whose it is).
+        """
+        place = ("run_id", "seq", *(_TAKEN if self._file.is_shared else ()))
+        names = [*changed, *place]
         given = Table("given", MetaData(), *(Column(f"column{at}") for at in range(1, len(names) + 1)))
         pairs = list(zip(names, given.c, strict=True))
-        words = update(runs).values(dict(pairs[:-2])).where(*(runs.c[name] == value for name, value in pairs[-2:]))
+        new, old = pairs[: len(changed)], pairs[len(changed) :]
+        words = update(runs).values(dict(new)).where(*(runs.c[name] == value for name, value in old))
         begin, end = self._text(words).split("FROM given")
         return Rows(f"{begin}FROM (VALUES ", self._row(runs.c[name] for name in names), f") AS given{end}")
 

@@ -8,9 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, MetaData, PrimaryKeyConstraint, Table, Text, text
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    text,
+)
 
-SCHEMA = "0006"
+SCHEMA = "0007"
 """The newest numbered migration: what `alembic_version` must say."""
 
 metadata = MetaData(naming_convention={"pk": "pk_%(table_name)s", "fk": "fk_%(table_name)s_%(column_0_name)s"})
@@ -30,6 +41,11 @@ def _numbers(*names: str) -> list[Column[int]]:
 
 def _maybe(kind: Any, *names: str) -> list[Column[Any]]:
     return [Column(name, kind, nullable=True) for name in names]
+
+
+def _later(kind: Any, name: str, default: str) -> Column[Any]:
+    """A column that older tables are given."""
+    return Column(name, kind, nullable=False, server_default=default)
 
 
 def _of_run() -> Column[str]:
@@ -56,7 +72,22 @@ meta = _table(
     *_words("site_head"),
     *_numbers("checkpointed"),
     *_maybe(BigInteger, "restored_at"),
+    _later(Text, "home", ""),
 )
+
+engines = _table(
+    "engines",
+    "fence",
+    *_numbers("fence", "commit_no", "checkpointed", "lease_until", "since"),
+    *_words("name"),
+)
+"""Engines that write to one PostgreSQL, each its row; `lease_until` by the server's clock. SQLite has none."""
+
+duties = _table("duties", "name", *_words("name"), *_numbers("fence"))
+
+places = _table("places", "connection fence", *_words("connection"), *_numbers("fence", "open", "begun", "wanted"))
+
+artifacts = _table("artifacts", "digest", *_words("digest"), Column("content", LargeBinary, nullable=False))
 
 texts = _table("texts", "digest", *_words("digest", "content"), with_rowid=True)
 
@@ -74,6 +105,7 @@ runs = _table(
     *_maybe(BigInteger, "ended_at", "wake_at"),
     *_words("waiting_for", "at_step", "needs", "summary"),
     *_numbers("decided", "commit_no"),
+    _later(BigInteger, "fence", "0"),
     _index("ix_runs_key", "flow mode run_key rerun", unique=True),
     _index("ix_runs_newest", "started_at run_id"),
     _index("ix_runs_flow", "flow started_at run_id"),
@@ -83,6 +115,7 @@ runs = _table(
     _index("ix_runs_record", "record started_at run_id", "record <> ''"),
     _index("ix_runs_open", "started_at run_id", "ended_at IS NULL"),
     _index("ix_runs_due", "wake_at", "wake_at IS NOT NULL"),
+    _index("ix_runs_taken", "fence", "fence <> 0"),
 )
 
 receipts = _table(

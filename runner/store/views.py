@@ -12,19 +12,15 @@ from typing import Any, TypeVar
 from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, Table, and_, exists, func, or_, select
 from sqlalchemy.exc import DBAPIError
 
-from runner.clock import MINUTE
 from runner.contract import Json
 from runner.core.events import RunMoved
 from runner.core.state import Held
 from runner.core.status import waits_for
 from runner.errors import NotFound, StoreCorrupt
 from runner.language.personal import TEXT as PERSONAL
-from runner.store import queue
 from runner.store.artifacts import Artifacts
 from runner.store.database import Database
 from runner.store.facts import (
-    PLACE,
-    RELEASE,
     EffectView,
     HandOffView,
     LogEnd,
@@ -55,9 +51,6 @@ from runner.store.tables import (
 
 T = TypeVar("T")
 
-SETTLES = MINUTE
-"""How long a run may be between two witnesses, ms: the engine is at work on it."""
-
 STORED = select(log)
 """Rows of the log; see `stored`."""
 
@@ -71,9 +64,6 @@ _RUN = select(
     runs.c.run_id.label("run"), *(runs.c[field.name] for field in fields(RunView) if field.name in runs.c), _STANDS
 )
 _OPEN = runs.c.ended_at.is_(None)
-_IN_LINE = or_(runs.c.waiting_for.startswith(PLACE), runs.c.waiting_for.startswith(RELEASE))
-MOVING, RESTING = ("running", "compensating", "paused"), ("waiting", "needs_person")
-"""Statuses of open runs: a call may be open in the first; those that are queued are neither."""
 
 
 def stored(row: Any) -> StoredRow:
@@ -236,29 +226,6 @@ class Views:
     def open_runs(self) -> Sequence[str]:
         return self._ids(select(runs.c.run_id).where(_OPEN).order_by(runs.c.started_at, runs.c.run_id))
 
-    def unfinished(self) -> Sequence[str]:
-        left = or_(runs.c.status.in_(MOVING), runs.c.decided != runs.c.seq)
-        found = select(runs.c.run_id).where(runs.c.status.in_((*MOVING, *RESTING)), left)
-        return self._ids(found.order_by(runs.c.started_at, runs.c.run_id))
-
-    def queued_flows(self) -> Sequence[str]:
-        return self.ask(queue.flows)
-
-    def queued(self, flow: str, at: int, limit: int) -> Sequence[str]:
-        return self.ask(queue.page(flow, at, limit))
-
-    def in_line(self, begun: bool = False) -> Sequence[str]:
-        found = select(runs.c.run_id).where(runs.c.status.in_((*MOVING, *RESTING)) if begun else _OPEN, _IN_LINE)
-        return self._ids(found.order_by(runs.c.started_at, runs.c.run_id))
-
-    def due(self, now: int, limit: int | None = None) -> Sequence[str]:
-        asked = select(runs.c.run_id).where(_OPEN, runs.c.wake_at <= now).order_by(runs.c.wake_at)
-        return self._ids(asked.limit(limit))
-
-    def next_due(self) -> int | None:
-        asked = select(runs.c.wake_at).where(_OPEN, runs.c.wake_at.is_not(None)).order_by(runs.c.wake_at).limit(1)
-        return next((row.wake_at for row in self._rows(asked)), None)
-
     def next_in_line(self, record: str) -> str:
         with self._read() as connection:
             return read_uses(connection, (record,))[record].next_in_line()
@@ -320,34 +287,6 @@ class Views:
                 found[on] = replace(found[on], open_runs=count)
         return sorted(found.values(), key=lambda each: (-each.last_at, each.flow, each.bundle))
 
-    # -- the sweeper --
-
-    def without_witness(self, now: int) -> Sequence[str]:
-        """Open runs that nothing would ever wake; the figure must be 0.
-
-        Witnesses: a due time, a queue row (status queued), a pause, an open hand-off, an open call, something that is
-        waited for (the engine itself looks after those in line). A run that was changed within the last minute is being
-        worked on.
-        """
-        handed = exists().where(handoffs.c.run_id == runs.c.run_id, handoffs.c.status != "resolved")
-        asked = (
-            select(runs.c.run_id, runs.c.waiting_for)
-            .where(
-                runs.c.status.in_(("running", "compensating", *RESTING)),
-                runs.c.wake_at.is_(None),
-                runs.c.updated_at <= now - SETTLES,
-                ~handed,
-                ~_IN_LINE,
-            )
-            .order_by(runs.c.started_at, runs.c.run_id)
-        )
-        with self._read() as connection:
-            return [
-                row.run_id
-                for row in connection.execute(asked).all()
-                if not _call_is_open(connection, row.run_id) and not _is_kept(connection, row.run_id, row.waiting_for)
-            ]
-
 
 def _visits(rows: Sequence[Any]) -> dict[tuple[str, str, str], int]:
     """When moved runs were put on each of their versions: (flow, bundle, run) -> the last time."""
@@ -380,14 +319,6 @@ def log_end(connection: Connection, run: str) -> LogEnd:
     return LogEnd(seq=found.seq, hash=found.head)
 
 
-def _is_kept(connection: Connection, run: str, waiting_for: str) -> bool:
-    """It waits for something: in a line, for records that all are kept from it; or else for what the column says."""
-    records = list(connection.execute(select(waits.c.record).where(waits.c.run_id == run)).scalars())
-    if not records:
-        return bool(waiting_for)
-    return all(use.keeper(run) is not None for use in read_uses(connection, records).values())
-
-
 def _told(connection: Connection, views: list[RunView]) -> list[RunView]:
     """What runs in a line wait for as it is now: the log says who kept the record when each began to wait."""
     waiting = [view.run for view in views if view.status == "waiting" and view.waiting_for]
@@ -407,15 +338,6 @@ def _told(connection: Connection, views: list[RunView]) -> list[RunView]:
         for run, why in kept.items()
     }
     return [replace(view, waiting_for=told.get(view.run, view.waiting_for)) for view in views]
-
-
-def _call_is_open(connection: Connection, run: str) -> bool:
-    outcome = log.alias("outcome")
-    answered = exists().where(
-        outcome.c.run_id == log.c.run_id, outcome.c.guard == func.replace(log.c.guard, "intent:", "outcome:")
-    )
-    asked = select(log.c.seq).where(log.c.run_id == run, log.c.type == "CallIntended", ~answered).limit(1)
-    return connection.execute(asked).first() is not None
 
 
 def _is_step(column: ColumnElement[str], wanted: RunFilter) -> ColumnElement[bool]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, insert, select
 
 from runner.contract import Outcome
 from runner.core.events import (
@@ -29,6 +29,7 @@ from runner.core.events import (
 )
 from runner.errors import AmendsError, RunKeyConflict, SequenceConflict, StoreError
 from runner.store.batch import Batch, Head, records_of
+from runner.store.company import RunTaken
 from runner.store.database import Database, Tidied
 from runner.store.facts import (
     AlreadyReported,
@@ -44,6 +45,7 @@ from runner.store.log import Entry, encode, first_hash
 from runner.store.messages import Message
 from runner.store.record_locks import find_circle, read_uses
 from runner.store.records import carry_out
+from runner.store.tables import duties
 
 T = TypeVar("T")
 ERASED = ""
@@ -94,20 +96,24 @@ class AppendWork(Work[LogEnd]):
     def plan(self, batch: Batch) -> LogEnd:
         append, run = self.append, self.run
         if append.fence != batch.site.fence:
-            raise SequenceConflict(
-                f"run {run}: this engine's turn is over (fence {append.fence}, now {batch.site.fence})"
-            )
-        head = batch.head(run)
+            over = f"run {run}: this engine's turn is over (fence {append.fence}, now {batch.site.fence})"
+            raise SequenceConflict(over) if batch.shared is None else RunTaken(over)
+        head = batch.head_at(run, append.seq)
+        if batch.shared is not None and head.fence not in (0, append.fence):
+            raise RunTaken(f"run {run} is driven by another engine by now (fence {head.fence}, not {append.fence})")
         if head.seq != append.seq or (append.events and append.previous_hash != head.hash):
             raise SequenceConflict(f"run {run} stands at entry {head.seq}, not {append.seq} as it was decided on")
         for record in append.records:
             if (kept := batch.use(record).keeper(run, append.since)) is not None:
                 raise kept
         if append.waits:
+            batch.alone("waits")
             circle = find_circle(batch.connection, run, append.waits, locked_by(append))
             if circle:
                 raise RecordIsHeld(circle[0][1], circle[0][2], "lock", circle)
         end = batch.add(head, self.entries)
+        if batch.shared is not None:
+            head.fence = 0 if append.rests else append.fence
         for event in append.events:
             batch.set_lists(head, event)
         if append.waits is not None:
@@ -150,10 +156,11 @@ class ReportWork(Work[LogEnd]):
         self.entries = (entry,)
 
     def plan(self, batch: Batch) -> LogEnd:
-        head = batch.head(self.run)
+        head = batch.head(self.run) if self.seq is None else batch.head_at(self.run, self.seq)
         if self.seq not in (None, head.seq):
             raise SequenceConflict(f"run {self.run} stands at entry {head.seq}, not {self.seq} as it was looked at")
         end = batch.add(head, self.entries)
+        batch.take(head)
         batch.set_lists(head, self.event)
         batch.set_messages(self.run, self.messages)
         return end
@@ -193,6 +200,7 @@ class OwnWork(Work[tuple[LogEnd, Event]]):
 
     def plan(self, batch: Batch) -> tuple[LogEnd, Event]:
         head = batch.head(self.run)
+        batch.alone(f"own:{self.operation.input.get('collection') or self.operation.input.get('record')}")
         with batch.connection.begin_nested():
             event, entry = self.store(self.settle(carry_out(batch, self.operation)))
             refuse_reported(batch, self.run, (entry,))
@@ -207,6 +215,43 @@ def refuse_reported(batch: Batch, run: str, entries: tuple[Entry, ...]) -> None:
     for guard in (entry.guard for entry in entries if entry.guard is not None):
         for (seq,) in batch.ask(batch.words.by_guard, run, guard):
             raise AlreadyReported(f"run {run} has this already, as entry {seq} of its log ({guard})")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TakeWork(Work[bool]):
+    """Takes a run that nobody drives, or gives it back (`gives_back`). Answers whether it is this engine's then."""
+
+    run: str
+    gives_back: bool = False
+
+    def plan(self, batch: Batch) -> bool:
+        head, shared = batch.head(self.run), batch.shared
+        if shared is None:
+            return not self.gives_back
+        if head.fence == shared.fence and self.gives_back:
+            head.fence, head.dirty = 0, True
+        elif head.fence == 0 and not self.gives_back and not head.has_ended:
+            head.fence, head.dirty = shared.fence, True
+        return head.fence == shared.fence
+
+
+@dataclass(frozen=True, kw_only=True)
+class DutyWork(Work[bool]):
+    """Takes on what one engine does for all, as long as it lives. Answers whether it is this one."""
+
+    reads_first = True
+    name: str
+
+    def plan(self, batch: Batch) -> bool:
+        shared = batch.shared
+        if shared is None:
+            return True
+        batch.alone("duties")
+        had = batch.connection.execute(select(duties.c.fence).where(duties.c.name == self.name)).scalar()
+        if had is None:
+            batch.connection.execute(insert(duties).values(name=self.name, fence=shared.fence))
+            batch.written = True
+        return had in (None, shared.fence)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,6 +307,7 @@ class BesideWork(Work[T]):
     do: Callable[[Connection], T]
 
     def plan(self, batch: Batch) -> T:
+        batch.alone("beside")
         batch.written = True
         return self.do(batch.connection)
 
@@ -274,6 +320,7 @@ class BundleWork(Work[None]):
     named: Mapping[str, str]
 
     def plan(self, batch: Batch) -> None:
+        batch.alone("beside")  # not while unused ones are dropped
         for name, text in sorted(self.named.items()):
             digest = sha256(text.encode()).hexdigest()
             batch.others.append((batch.words.texts, (digest, text)))
@@ -356,13 +403,17 @@ class StartWork(Work[Started]):
         head = Head(run=new.run, was=0, hash=first_hash(new.run), record=new.record, indexed=("queued", None, None))
         end = batch.add(head, self.entries)
         head.was, head.dirty = head.seq, False
+        if batch.shared is not None:
+            head.held_by = head.fence = batch.shared.mine
+            if not head.fence:
+                batch.told.add((0, new.run))
         batch.heads[new.run] = head
         # The columns of the runs table, in their order.
         batch.run_rows.append(
             (
                 new.run, new.flow, new.mode, new.run_key, new.rerun, new.bundle, new.title, new.owner, new.record,
                 new.starter, new.continues, new.inputs_digest, end.seq, end.hash, "queued", "forward", new.event.at,
-                batch.now, None, None, "", "", "", "", end.seq, batch.site.commit_no + 1,
+                batch.now, None, None, "", "", "", "", end.seq, batch.site.commit_no + 1, head.fence,
             )
         )  # fmt: skip
         return end

@@ -16,22 +16,25 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from runner.clock import MINUTE, SECOND, Clock
-from runner.core.events import Checkpoint
+from runner.clock import SECOND, Clock
 from runner.errors import AmendsError, EngineBusy, SequenceConflict, StoreError, StoreUnwritable
+from runner.store import shared as several
 from runner.store.anchor import Anchor, keep_anchor, reserved
-from runner.store.batch import Batch, Head, Moved, Site
+from runner.store.batch import Batch, Head, Moved
+from runner.store.checkpoints import Untied
+from runner.store.company import Left
 from runner.store.database import Database
-from runner.store.log import encode
-from runner.store.signing import Signer, checkpoint_statement
+from runner.store.opening import take_over
+from runner.store.shared import Shared
+from runner.store.signing import Signer
+from runner.store.site import Site, read_site
 from runner.store.statements import Statements
-from runner.store.tables import meta
 from runner.store.work import T, Work, explain
 
 log = logging.getLogger("amends.store")
@@ -43,12 +46,10 @@ GATHER = 0.0005
 alone never waits."""
 HEADS = 20_000
 """Runs whose place is remembered; what is remembered is only believed when the conditional update agrees."""
-
-CHECKPOINT_COMMITS = 1_000
-CHECKPOINT_RUNS = 400
-CHECKPOINT_AFTER = 10 * MINUTE
 ANCHOR_AFTER = 10 * SECOND
 TAKEN_OVER = "another engine has taken over this database; this one must not write any more"
+TRIES = 3
+"""How often a work that another engine got in the way of is planned."""
 
 
 @dataclass(eq=False, kw_only=True, slots=True)
@@ -59,37 +60,36 @@ class _Waiting:
     answer: object = None
 
 
-def read_site(connection: Connection) -> Site:
-    """The meta row."""
-    return Site(**connection.execute(select(meta)).one()._mapping)
-
-
 class Writer:
     """Owns the writing connection. `start` begins the thread, `close` ends it after all that waits is written."""
 
     def __init__(
-        self, *, file: Database, engine: Engine, site: Site, anchor: Anchor, place: Path, clock: Clock, signer: Signer
-    ) -> None:
+        self, *, file: Database, engine: Engine, site: Site, anchor: Anchor, place: Path, clock: Clock, signer: Signer,
+        shared: Shared | None = None,
+    ) -> None:  # fmt: skip
         self.site = site
         self._file = file
         self._errors: tuple[type[Exception], ...] = (DBAPIError, *file.errors)
+        self._failures: tuple[type[Exception], ...] = (AmendsError, *self._errors)
         self._engine = engine
         self._anchor = anchor
         self._anchored_at = clock.monotonic()
         self._place = place
         self._clock = clock
-        self._signer = signer
         self._words = Statements(file)
+        self.shared = shared
+        self._beat_at = time.monotonic()
         self._ready: SimpleQueue[_Waiting | None] = SimpleQueue()
         self._door = threading.Lock()
         self._closing = False
         self._connection: Connection | None = None
         self._cursor: Any = None
         self._heads: dict[str, Head] = {}
-        self._changed: dict[str, tuple[int, str]] = {}
-        self._changed_since: int | None = None
+        self._untied = Untied(clock, signer)
         self.on_commit: Callable[[int, float], None] | None = None
         """Told of every COMMIT: how many writes shared it, and how long it took from BEGIN, in seconds."""
+        self.on_left: Callable[[Left], object] | None = None
+        """Told, in the writer's thread, of each engine that is gone, and of this one where others took it for that."""
         self._thread = threading.Thread(target=self._drive, name="amends-writer", daemon=True)
 
     # -- the callers' side --
@@ -120,19 +120,18 @@ class Writer:
         """Writes what waits, then a checkpoint and the exact anchor, and ends the thread."""
         with self._door:
             if not self._closing:
-                self._closing = True
                 self._ready.put(None)
+            self._closing = True
         self._thread.join()
 
     def remember(self, changed: Iterable[tuple[str, int, str]]) -> None:
         """Chains that no checkpoint has yet: (run, seq, hash). Before `start`."""
-        self._changed = {run: (seq, head) for run, seq, head in changed}
-        self._changed_since = self._clock.monotonic() if self._changed else None
+        self._untied.learn(changed)
 
     # -- the thread --
 
     def _drive(self) -> None:
-        waiting = self._ready.get()
+        waiting = self._next()
         company = 0
         while waiting is not None:
             if company >= CROWD:
@@ -149,8 +148,78 @@ class Writer:
             self._answer(group)
             self._keep_anchor()
             if waiting is not None:
-                waiting = self._ready.get()
+                waiting = self._next()
         self._finish()
+
+    def _next(self) -> _Waiting | None:
+        """The next work; where there are other engines they hear of this one meanwhile."""
+        if self.shared is None:
+            return self._ready.get()
+        while True:
+            left = self._beat_at + several.BEAT / SECOND - time.monotonic()
+            if left <= 0:
+                self._beat()
+                continue
+            with suppress(Empty):
+                return self._ready.get(timeout=left)
+
+    def _beat(self) -> None:
+        """Says that this engine is there, and looks for those that are not any more; never raises."""
+        self._beat_at = time.monotonic()
+        try:
+            found = self._look_after_others()
+        except Moved:
+            self._rejoin()
+        except self._failures as error:
+            self._drop_connection()
+            told = error if isinstance(error, AmendsError) else self._file.translate(error)
+            log.warning("other engines could not be told that this one is there: %s", told)
+        else:
+            for left in found:
+                self._inherit(left)
+
+    def _look_after_others(self) -> Sequence[Left]:
+        connection, mine = self._connected(), self.shared
+        self._file.begin(self._cursor)
+        try:
+            if mine is None or not mine.beat(self._cursor):
+                raise Moved
+            found = mine.bury(connection)
+            self._file.end(connection, commit=True)
+        except BaseException:
+            self._file.end(connection, commit=False)
+            raise
+        return found
+
+    def _inherit(self, left: Left) -> None:
+        log.warning("engine %d (%s) is gone; %d of its runs go on here", left.fence, left.name, len(left.runs))
+        self._untied.learn(left.changed)
+        if self.on_left is not None:
+            self.on_left(left)
+
+    def _rejoin(self) -> bool:
+        """Where others took this engine for dead it goes on as a new one: what it still decides under its old fence is
+        refused, what it has to report is not. False where there is no way on."""
+        mine, old = self.shared, self.site.fence
+        self._drop_connection()
+        if mine is None:
+            return False
+        try:
+            with suppress(StoreUnwritable):
+                self._write_anchor(self.site)
+            connection = self._connect()
+            self.site, self._anchor, _ = take_over(connection, self._file, self._place, self._clock, mine)
+        except self._failures as error:
+            log.warning("this engine could not join the others again: %s", error)
+            self._drop_connection()
+            return False
+        log.warning(
+            "this engine was held up for longer than its lease, so others have its runs; it goes on as engine %d",
+            self.site.fence,
+        )
+        if self.on_left is not None:
+            self.on_left(Left(fence=old, name="", runs=(), changed=()))
+        return True
 
     def _answer(self, group: list[_Waiting]) -> None:
         for loop in {waiting.loop for waiting in group}:
@@ -184,7 +253,10 @@ class Writer:
                 return
             failed = self._file.translate(error)
         except Moved:
-            failed = EngineBusy(TAKEN_OVER)
+            if self._rejoin():
+                self._commit_group(group)
+                return
+            failed = EngineBusy(TAKEN_OVER) if self.shared is None else StoreUnwritable(TAKEN_OVER)
         except AmendsError as error:
             failed = error
         except Exception as error:
@@ -201,7 +273,7 @@ class Writer:
         except StoreError:
             raise
         except Exception as refused:
-            if self._file.spoils_everything(refused):
+            if self._file.spoils_everything(refused) and not self._file.is_passing(refused):
                 raise
             return False
         return True
@@ -211,6 +283,11 @@ class Writer:
         began = time.perf_counter()
         self._file.begin(self._cursor)
         try:
+            if self.shared is not None:
+                number = self.shared.begin(self._cursor)
+                if number is None:
+                    raise Moved
+                self.site = replace(self.site, commit_no=number - 1)
             batch = plan(connection, group)
             if not batch.written:
                 self._file.end(connection, commit=False)
@@ -225,7 +302,7 @@ class Writer:
         self.site = site
         if self.on_commit is not None:
             self.on_commit(len(group), time.perf_counter() - began)
-        self._note_changes(batch)
+        self._untied.note(batch)
         if len(self._heads) > HEADS:
             self._heads.clear()
         self._heads |= batch.heads
@@ -243,29 +320,39 @@ class Writer:
                 waiting.answer = refused
             except AmendsError as refused:
                 waiting.answer = refused
-        self._add_checkpoint(batch, at_once=batch.asks_checkpoint)
+        self._untied.tie(batch, at_once=batch.asks_checkpoint)
         batch.write()
         return batch
 
     def _plan_alone(self, connection: Connection, group: list[_Waiting]) -> Batch:
         """Each work in a savepoint of its own; what one did the next one sees."""
         whole = self._batch(connection, [], self.site)
+        if self.shared is not None:  # all of them, in their order, so that no two engines wait for each other
+            whole.load({waiting.work.run for waiting in group if waiting.work.run}, (), {})
+            whole.heads.clear()
         for waiting in group:
-            batch = self._batch(connection, [waiting.work], whole.site)
-            point = connection.begin_nested()
-            try:
-                waiting.answer = waiting.work.plan(batch)
-                batch.write()
-                point.commit()
-            except Exception as error:
-                if self._file.spoils_everything(error):
-                    raise
-                point.rollback()
-                waiting.answer = self._why(error, waiting.work, batch)
-                continue
-            whole.site = batch.site
-            whole.heads |= batch.heads
-            whole.written |= batch.written
+            for left in reversed(range(TRIES)):
+                point = connection.begin_nested()
+                batch = self._batch(connection, [], whole.site)
+                batch.site_is_read = whole.site_is_read
+                try:
+                    self._load(batch, [waiting.work])
+                    waiting.answer = waiting.work.plan(batch)
+                    batch.write()
+                    point.commit()
+                except Exception as error:
+                    if self._file.spoils_everything(error) and not self._file.is_passing(error):
+                        raise
+                    point.rollback()
+                    if left and self.shared is not None and (isinstance(error, (Moved, *self._errors))):
+                        continue
+                    waiting.answer = self._why(error, waiting.work, batch)
+                    break
+                whole.site, whole.site_is_read = batch.site, batch.site_is_read
+                whole.heads |= batch.heads
+                whole.written |= batch.written
+                whole.told |= batch.told
+                break
         return whole
 
     def _why(self, error: Exception, work: Work[Any], batch: Batch) -> Exception:
@@ -276,23 +363,40 @@ class Writer:
         return error
 
     def _batch(self, connection: Connection, works: Sequence[Work[Any]], site: Site) -> Batch:
-        batch = Batch(connection=connection, cursor=self._cursor, words=self._words, site=site, now=self._clock.now())
+        batch = Batch(
+            connection=connection, cursor=self._cursor, words=self._words, site=site, now=self._clock.now(),
+            shared=self.shared,
+        )  # fmt: skip
+        self._load(batch, works)
+        return batch
+
+    def _load(self, batch: Batch, works: Sequence[Work[Any]]) -> None:
         ids = {work.run for work in works if work.run}
         batch.load(ids, (name for work in works for name in work.records()), self._heads)
-        return batch
 
     # -- the connection --
 
     def _connected(self) -> Connection:
-        if self._connection is None:
-            self._connection = self._engine.connect()
-            self._cursor = self._connection.connection.cursor()
-            with self._connection.begin():
-                found = read_site(self._connection)
+        if self._connection is not None:
+            return self._connection
+        connection = self._connect()
+        with connection.begin():
+            found = read_site(connection)
+            last = None if self.shared is None else self.shared.last_commit(connection)
+        if self.shared is None:
             if found.fence != self.site.fence:
                 raise Moved
             self.site = found
-        return self._connection
+        elif last is None or last < self.site.commit_no:
+            raise Moved
+        return connection
+
+    def _connect(self) -> Connection:
+        self._connection = connection = self._engine.connect()
+        self._cursor = connection.connection.cursor()
+        self._file.let_in(self._cursor)
+        self._file.end(connection, commit=True)
+        return connection
 
     def _drop_connection(self) -> None:
         """After an error nothing that was believed counts: the next group connects and reads anew."""
@@ -318,38 +422,12 @@ class Writer:
         keep_anchor(self._place, anchor)
         self._anchor = anchor
 
-    def _note_changes(self, batch: Batch) -> None:
-        if batch.site.checkpointed > batch.site.commit_no:
-            self._changed, self._changed_since = {}, None
-        for head in batch.heads.values():
-            known = self._changed.get(head.run)
-            if known is None or known[0] != head.seq:
-                self._changed[head.run] = (head.seq, head.hash)
-        if self._changed and self._changed_since is None:
-            self._changed_since = self._clock.monotonic()
-
-    def _add_checkpoint(self, batch: Batch, at_once: bool = False) -> None:
-        """Ties the chains that changed until the last commit into the site's chain, when it is time."""
-        if self._changed_since is None or (batch.is_empty and not batch.written and not at_once):
-            return
-        commits = batch.site.commit_no - batch.site.checkpointed
-        age = self._clock.monotonic() - self._changed_since
-        full = len(self._changed) >= CHECKPOINT_RUNS or commits >= CHECKPOINT_COMMITS or age >= CHECKPOINT_AFTER
-        if not (full or at_once):
-            return
-        runs = list(self._changed.items())
-        for first in range(0, len(runs), CHECKPOINT_RUNS):
-            heads = {run: [seq, head] for run, (seq, head) in runs[first : first + CHECKPOINT_RUNS]}
-            site, signer = batch.site, self._signer
-            said = checkpoint_statement(site.site_seq + 1, site.site_head, site.commit_no, heads)
-            data = {"commit": site.commit_no, "heads": heads, "key": signer.public, "signature": signer.sign(said)}
-            batch.add_site(encode(Checkpoint(at=batch.now, data=data)))
-        batch.site = replace(batch.site, checkpointed=batch.site.commit_no + 1)
-
     def _finish(self) -> None:
         try:
             self._transact([], self._plan_last)
             self._write_anchor(self.site)
+            if self.shared is not None:
+                self.shared.leave(self._connected())
         except Exception as problem:
             if not isinstance(problem, (*self._errors, Moved, AmendsError)):
                 raise
@@ -358,7 +436,7 @@ class Writer:
 
     def _plan_last(self, connection: Connection, group: list[_Waiting]) -> Batch:
         batch = self._batch(connection, [], self.site)
-        self._add_checkpoint(batch, at_once=True)
+        self._untied.tie(batch, at_once=True)
         batch.write()
         return batch
 

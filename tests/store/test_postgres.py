@@ -18,6 +18,7 @@ from runner.language.connections import installed
 from runner.language.project import Project
 from runner.store.copying import copy_database
 from runner.store.lock import EngineLock
+from runner.store.postgres import LOCK
 from runner.store.sql import SqlStore, open_store
 from tests.bench._ground import NothingKind, write_project
 from tests.store.samples import TurnedClock, applied, begun, intended, new_run
@@ -59,16 +60,15 @@ def test_an_empty_database_has_nothing_to_read(place: Path, database: str) -> No
         opened(place, database, writable=False)
 
 
-def test_two_folders_cannot_write_to_one_database(
+def test_an_engine_of_the_time_when_there_was_only_one_keeps_others_out(
     tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("runner.store.postgres.PATIENCE", 100)
-    first = opened(tmp_path / "one", database)
-    with pytest.raises(
-        EngineBusy, match=r'another engine writes to the database "postgres" at 127.0.0.1:\d+; stop it first'
-    ):
-        opened(tmp_path / "two", database)
-    first.close()
+    opened(tmp_path / "one", database).close()
+    with psycopg.connect(database, autocommit=True) as older:
+        older.execute(f"SELECT pg_advisory_lock({LOCK}, hashtext(current_schema()))".encode())
+        with pytest.raises(EngineBusy, match="an engine of an older Amends writes to it; end that first"):
+            opened(tmp_path / "two", database)
     opened(tmp_path / "two", database).close()
 
 

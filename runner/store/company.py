@@ -1,0 +1,55 @@
+"""What engines that share a database know of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from runner.errors import SequenceConflict
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Left:
+    """What an engine left that is gone: its runs, now ours or nobody's, and chains that no checkpoint has (run, seq,
+    hash)."""
+
+    fence: int
+    name: str
+    runs: tuple[str, ...]
+    changed: tuple[tuple[str, int, str], ...]
+
+
+LEFT = "left"
+"""What an engine tells the others when it goes, or that something may not have been heard."""
+
+
+class RunTaken(SequenceConflict):
+    """Another engine drives the run, or did since: this one leaves it."""
+
+
+class Company(Protocol):
+    """What a store answers about the other engines. Where there is one engine only, every run is its own."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other engines may write to it too."""
+
+    def watch_left(self, on_left: Callable[[Left], object]) -> None:
+        """Has the writer's thread tell of each engine that is gone, with its runs that this one has now; and of this
+        engine's own old fence, where others took it for gone."""
+
+    async def listen(self, told: Callable[[int, str], None]) -> None:
+        """Hears what engines tell each other, until cancelled: (fence of whom it concerns or 0, a run's id or LEFT)."""
+
+    async def take(self, run: str) -> bool:
+        """Takes a run to be driven here. False where another engine drives it, or it has ended."""
+
+    async def give_back(self, run: str) -> None:
+        """Leaves a run to whoever wakes it."""
+
+    def fence(self) -> int:
+        """The current fence: this engine's where it writes."""
+
+    def fence_of(self, run: str) -> int:
+        """That of the engine which drives the run; 0 where none does, or there is one engine only. Raises NotFound."""

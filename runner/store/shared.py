@@ -1,0 +1,135 @@
+"""Several engines on one PostgreSQL: each has a row with a fence and a lease, and every transaction begins with it.
+
+Whoever finds a row whose lease is over takes it away, and the runs with it. Both lock the row, so whatever the engine
+that was held up still wanted to write comes after that, finds no row, and is refused. What two engines must not decide
+about at one time (a record, an event's waiter) is locked by its name until COMMIT.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, func, insert, select, text, update
+
+from runner.clock import SECOND
+from runner.store.company import LEFT, Left
+from runner.store.site import Site, read_site
+from runner.store.tables import duties, engines, meta, places, runs
+
+LEASE = 15 * SECOND
+BEAT = 4 * SECOND
+"""How often an engine that writes nothing says that it is there, and looks after the others."""
+
+NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT"
+_LIVES = f"lease_until = {NOW} + %s WHERE fence = %s"
+_BEGIN = f"UPDATE engines SET commit_no = nextval('commits'), {_LIVES} RETURNING commit_no"  # noqa: S608
+_BEAT = f"UPDATE engines SET {_LIVES}"  # noqa: S608
+_ALONE = "SELECT pg_advisory_xact_lock(name) FROM unnest(%s::BIGINT[]) AS name"
+_TELL = "SELECT pg_notify('amends_' || md5(current_schema()), word) FROM unnest(%s::TEXT[]) AS word"
+_OVER = select(engines).where(engines.c.lease_until < text(NOW), engines.c.fence != bindparam("mine"))
+_OTHERS = select(func.count()).select_from(engines).where(engines.c.lease_until >= text(NOW))
+
+Told = tuple[int, str]
+"""(fence of whom it concerns, 0 for any; what: a run's id or a word)."""
+
+
+class Shared:
+    """This engine among the others. `drives`: it goes on with runs that it has reported about; else others do."""
+
+    def __init__(self, *, drives: bool = True) -> None:
+        self.fence = 0
+        self._drives = drives
+        self._name = f"{socket.gethostname()}:{os.getpid()}"
+
+    @property
+    def mine(self) -> int:
+        """The fence on a run that this engine takes."""
+        return self.fence if self._drives else 0
+
+    # -- coming and going --
+
+    def join(self, connection: Connection, at_least: int, home: str) -> Site:
+        """Takes the next fence (above `at_least`) and a row. The site's `home` is as it was before."""
+        connection.execute(select(meta.c.id).with_for_update())
+        site = read_site(connection)
+        last = max(site.commit_no, connection.execute(select(func.max(engines.c.commit_no))).scalar() or 0)
+        self.fence = max(site.fence, at_least) + 1
+        self.skip(connection, last)
+        connection.execute(update(meta).values(fence=self.fence, home=home))
+        lease = text(f"{NOW} + {LEASE}")
+        row = {"fence": self.fence, "commit_no": last, "checkpointed": last, "name": self._name}
+        connection.execute(insert(engines).values(**row, lease_until=lease, since=text(NOW)))
+        return replace(site, fence=self.fence, commit_no=last)
+
+    def skip(self, connection: Connection, commit_no: int) -> None:
+        """No number up to this one is given to a commit any more."""
+        reached = connection.exec_driver_sql("SELECT last_value FROM commits").scalar_one()
+        if reached < commit_no:
+            connection.exec_driver_sql("SELECT setval('commits', %s)", (commit_no,))
+
+    def others(self, connection: Connection) -> int:
+        """How many engines live besides this one."""
+        return int(connection.execute(_OTHERS.where(engines.c.fence != self.fence)).scalar_one())
+
+    def last_commit(self, connection: Connection) -> int | None:
+        """The number of this engine's last commit; None where its row was taken away."""
+        asked = select(engines.c.commit_no).where(engines.c.fence == self.fence)
+        found: int | None = connection.execute(asked).scalar()
+        return found
+
+    def leave(self, connection: Connection) -> None:
+        """Gives everything back."""
+        with connection.begin():
+            self._end(connection, self.fence, 0)
+            self.tell(connection.connection.cursor(), [(0, LEFT)])
+
+    def bury(self, connection: Connection) -> list[Left]:
+        """Takes away the rows of engines whose lease is over, and takes what they had."""
+        gone = connection.execute(_OVER.with_for_update(skip_locked=True), {"mine": self.fence}).all()
+        return [self._take_from(connection, row) for row in gone]
+
+    def _take_from(self, connection: Connection, gone: Any) -> Left:
+        untied = select(runs.c.run_id, runs.c.seq, runs.c.head).where(
+            runs.c.commit_no > gone.checkpointed, runs.c.commit_no <= gone.commit_no
+        )
+        changed = tuple((row.run_id, row.seq, row.head) for row in connection.execute(untied))
+        taken = self._end(connection, gone.fence, self.mine)
+        return Left(fence=gone.fence, name=gone.name, runs=taken, changed=changed)
+
+    def _end(self, connection: Connection, fence: int, heir: int) -> tuple[str, ...]:
+        moved = update(runs).where(runs.c.fence == fence, runs.c.fence != 0).values(fence=heir)
+        taken = tuple(connection.execute(moved.returning(runs.c.run_id)).scalars())
+        for table in (duties, places):
+            connection.execute(table.delete().where(table.c.fence == fence))
+        ended = engines.delete().where(engines.c.fence == fence).returning(engines.c.commit_no)
+        last = connection.execute(ended).scalar() or 0
+        connection.execute(update(meta).values(commit_no=func.greatest(meta.c.commit_no, last)))
+        return taken
+
+    # -- in every transaction --
+
+    def begin(self, cursor: Any) -> int | None:
+        """The number of the commit that begins, and another lease; None where the row was taken away."""
+        cursor.execute(_BEGIN, (LEASE, self.fence))
+        row = cursor.fetchone()
+        return None if row is None else int(row[0])
+
+    def beat(self, cursor: Any) -> bool:
+        """Another lease, and nothing else; False where the row was taken away."""
+        cursor.execute(_BEAT, (LEASE, self.fence))
+        return bool(cursor.rowcount)
+
+    def alone(self, cursor: Any, names: Iterable[str]) -> None:
+        """Returns when no other engine is in the middle of deciding about these, and none can be until COMMIT."""
+        keys = sorted({int.from_bytes(sha256(name.encode()).digest()[:8], "big", signed=True) for name in names})
+        if keys:
+            cursor.execute(_ALONE, (keys,))
+
+    def tell(self, cursor: Any, told: Sequence[Told]) -> None:
+        """Has the others told after COMMIT; what is lost on the way they find by themselves."""
+        cursor.execute(_TELL, ([f"{fence} {what}" for fence, what in told],))

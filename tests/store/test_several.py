@@ -1,0 +1,238 @@
+"""Several engines on one PostgreSQL: whose a run is, who is refused, and what becomes of what an engine leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from runner.core.events import ConnectionHeld, RecordHeld, RunPaused, StopRequested
+from runner.errors import EngineBusy, RunKeyConflict, SequenceConflict
+from runner.store.company import RunTaken
+from runner.store.copying import copy_database
+from runner.store.facts import Append, RecordIsHeld, RunColumns
+from runner.store.sql import SqlStore, open_store
+from runner.store.work import BesideWork
+from tests.store.samples import TurnedClock, intended, new_run
+
+RUNNING = RunColumns(status="running", phase="forward")
+WAITING = RunColumns(status="waiting", phase="forward")
+
+
+def opened(folder: Path, url: str, *, drives: bool = True) -> SqlStore:
+    return open_store(folder, clock=TurnedClock(), writable=True, floor=0, url=url, drives=drives)
+
+
+@pytest.fixture
+def engines(tmp_path: Path, database: str) -> Iterator[list[SqlStore]]:
+    """Three, each on a machine of its own."""
+    found = [opened(tmp_path / name, database) for name in ("one", "two", "three")]
+    yield found
+    for store in found:
+        store.close()
+
+
+def decision(store: SqlStore, run: str, *, rests: bool = False) -> Append:
+    end = store.log_end(run)
+    return Append(
+        run=run, seq=end.seq, fence=store.fence(), events=(RunPaused(at=2, by="ada"),),
+        columns=WAITING if rests else RUNNING, previous_hash=end.hash, rests=rests,
+    )  # fmt: skip
+
+
+def forget(database: str, store: SqlStore) -> None:
+    """Its lease is over."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("UPDATE engines SET lease_until = 0 WHERE fence = %s", (store.fence(),))
+
+
+async def until_buried(store: SqlStore, fence: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runner.store.shared.BEAT", 10)
+    await store.write(lambda connection: None)
+    asked = "SELECT fence FROM engines"
+    await until(lambda: fence not in store.ask(lambda found: found.exec_driver_sql(asked).scalars().all()))
+
+
+async def test_each_engine_has_a_fence_of_its_own(engines: list[SqlStore]) -> None:
+    fences = [store.fence() for store in engines]
+    assert fences == sorted(set(fences))
+
+
+async def test_a_run_is_driven_by_one_engine_until_it_rests(engines: list[SqlStore]) -> None:
+    one, two, _ = engines
+    await one.start(new_run("r1"))
+    assert [store.fence_of("r1") for store in engines] == [one.fence()] * 3
+    assert (list(one.queued("signup", 0, 9)), list(two.queued("signup", 0, 9))) == (["r1"], [])
+    with pytest.raises(RunTaken, match=f"run r1 is driven by another engine by now .fence {one.fence()}, not"):
+        await two.append(decision(two, "r1"))
+    assert not await two.take("r1")
+    await one.append(decision(one, "r1", rests=True))
+    assert two.fence_of("r1") == 0
+    await two.append(decision(two, "r1"))
+    assert one.fence_of("r1") == two.fence()
+    with pytest.raises(RunTaken):
+        await one.append(decision(one, "r1"))
+    await two.give_back("r1")
+    assert await one.take("r1")
+    assert not one.verify()
+
+
+async def test_what_is_reported_is_in_the_log_whoever_drives_the_run(engines: list[SqlStore]) -> None:
+    one, two, three = engines
+    await one.start(new_run("r1"))
+    stale = decision(one, "r1")
+    reports = [
+        store.report("r1", StopRequested(at=3, by=f"person:{number}", compensate=False))
+        for number, store in enumerate((two, three, two, three, one))
+    ]
+    ends = await asyncio.gather(*reports)
+    assert sorted(end.seq for end in ends) == [2, 3, 4, 5, 6]
+    with pytest.raises(SequenceConflict) as refused:
+        await one.append(stale)
+    assert not isinstance(refused.value, RunTaken)
+    assert one.fence_of("r1") == one.fence()
+    await one.append(decision(one, "r1", rests=True))
+    await three.report("r1", StopRequested(at=4, by="person:7", compensate=False))
+    assert one.fence_of("r1") == three.fence()
+    assert not three.verify()
+
+
+async def test_who_does_not_drive_leaves_the_run_to_others(tmp_path: Path, database: str) -> None:
+    heard: list[tuple[int, str]] = []
+    desk, driving = opened(tmp_path / "desk", database, drives=False), opened(tmp_path / "worker", database)
+    listening = asyncio.create_task(driving.listen(lambda fence, what: heard.append((fence, what))))
+    await until(lambda: bool(heard))
+    await desk.start(new_run("r1"))
+    await until(lambda: (0, "r1") in heard)
+    assert driving.fence_of("r1") == 0
+    assert await driving.take("r1")
+    await desk.report("r1", StopRequested(at=3, by="person:ada", compensate=False))
+    await until(lambda: (driving.fence(), "r1") in heard)
+    desk.close()
+    await until(lambda: heard.count((0, "left")) == 2)
+    listening.cancel()
+    driving.close()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not holds():  # noqa: ASYNC110 - what another process does is seen by looking
+            await asyncio.sleep(0.02)
+
+
+async def test_one_business_event_is_one_run_whichever_engine_hears_of_it(engines: list[SqlStore]) -> None:
+    starts = [
+        store.start(new_run(f"r{number}-{at}", key=f"k{number}", receipt=("hook", f"d{number}")))
+        for number in range(40)
+        for at, store in enumerate(engines)
+    ]
+    found = await asyncio.gather(*starts)
+    assert sum(not started.joined for started in found) == 40
+    assert [len({started.run for started in found[at : at + 3]}) for at in range(0, 120, 3)] == [1] * 40
+    one, two, _ = engines
+    with pytest.raises(RunKeyConflict):
+        await two.start(new_run("other", key="k1", digest="d2"))
+    deliveries = [
+        store.start(new_run(f"s{number}-{at}", key=f"s{number}-{at}", receipt=("hook", f"s{number}")))
+        for number in range(40)
+        for at, store in enumerate(engines)
+    ]
+    found = await asyncio.gather(*deliveries)
+    assert [len({started.run for started in found[at : at + 3]}) for at in range(0, 120, 3)] == [1] * 40
+    assert not one.verify()
+
+
+async def test_a_record_that_is_held_stops_the_intents_of_all(engines: list[SqlStore]) -> None:
+    """Both are decided at one time, and one comes first."""
+    one, two, _ = engines
+    for number in range(20):
+        await one.start(new_run(f"a{number}"))
+        await two.start(new_run(f"b{number}"))
+        holding = replace(
+            decision(one, f"a{number}"),
+            events=(RecordHeld(at=2, record=f"x{number}", handoff="h", step="a"),),
+        )  # fmt: skip
+        writing = replace(decision(two, f"b{number}"), events=(intended(),), records=(f"x{number}",))
+        answers = await asyncio.gather(one.append(holding), two.append(writing), return_exceptions=True)
+        assert not isinstance(answers[0], Exception)
+        held = two.ask(lambda found: found.exec_driver_sql("SELECT at FROM holds").all())
+        assert len(held) == number + 1
+        if isinstance(answers[1], RecordIsHeld):
+            assert two.log_end(f"b{number}").seq == 1
+
+
+async def test_facts_of_no_run_stand_in_one_chain(engines: list[SqlStore]) -> None:
+    facts = [store.site(ConnectionHeld(at=1, name=f"c{number}", by="ada")) for number in range(20) for store in engines]
+    await asyncio.gather(*facts)
+    assert [row.seq for row in engines[0].log("_site")] == list(range(1, 61))
+    assert not engines[1].verify()
+
+
+async def test_an_engine_whose_lease_is_over_is_refused_and_comes_back_as_another(
+    engines: list[SqlStore], database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two, _ = engines
+    await one.start(new_run("r1"))
+    await one.start(new_run("r2"))
+    stale, fence = decision(one, "r1"), one.fence()
+    taken: list[tuple[str, ...]] = []
+    for store in engines[1:]:
+        store.watch_left(lambda left: taken.append(left.runs))
+    forget(database, one)
+    await until_buried(two, fence, monkeypatch)
+    assert taken == [("r1", "r2")] or sorted(taken[0]) == ["r1", "r2"]
+    heir = next(store for store in engines[1:] if store.fence_of("r1") == store.fence())
+    with pytest.raises(RunTaken, match=f"this engine's turn is over .fence {fence}, now"):
+        await one.append(stale)
+    assert one.fence() > max(fence, heir.fence())
+    with pytest.raises(RunTaken):
+        await one.append(replace(stale, fence=one.fence()))
+    await one.report("r1", StopRequested(at=3, by="person:ada", compensate=False))
+    await heir.append(decision(heir, "r1"))
+    assert [row.type for row in heir.log("r1")] == ["RunStarted", "StopRequested", "RunPaused"]
+    assert not heir.verify()
+
+
+async def test_a_transaction_that_was_open_when_its_engine_was_held_up_is_refused_too(
+    engines: list[SqlStore], database: str
+) -> None:
+    """Between its BEGIN and its COMMIT: nobody takes it for dead while it has its row, and the row is there at the end."""
+    one, _, _ = engines
+    await one.start(new_run("r1"))
+    fence, buried = one.fence(), []
+
+    def look(connection: object) -> None:
+        forget_again = psycopg.connect(database, autocommit=True)
+        with forget_again:
+            found = forget_again.execute(
+                "SELECT count(*) FROM engines WHERE fence = %s AND fence IN "
+                "(SELECT fence FROM engines FOR UPDATE SKIP LOCKED)", (fence,),
+            ).fetchone()  # fmt: skip
+        buried.append(found)
+
+    await one._put(BesideWork(do=look))
+    assert buried == [(0,)]
+    assert one.fence() == fence
+
+
+async def test_who_leaves_gives_back_what_it_had(tmp_path: Path, database: str) -> None:
+    one, two = opened(tmp_path / "one", database), opened(tmp_path / "two", database)
+    await one.start(new_run("r1"))
+    assert await one.take_on("mails")
+    assert not await two.take_on("mails")
+    one.close()
+    assert two.fence_of("r1") == 0
+    assert list(two.queued("signup", 0, 9)) == ["r1"]
+    assert await two.take_on("mails")
+    two.close()
+
+
+async def test_a_copy_is_made_while_nobody_writes(tmp_path: Path, database: str) -> None:
+    one = opened(tmp_path / "one", database)
+    with pytest.raises(EngineBusy, match="an engine writes to"):
+        copy_database(tmp_path / "two", source=database, target="", clock=TurnedClock())
+    one.close()
