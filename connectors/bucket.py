@@ -105,8 +105,10 @@ class Bucket:
             query |= {"continuation-token": mark} if mark else {}
             answer = self._well(await self._ask("GET", "", query=query), folder or self.bucket)
             try:
+                if b"<!DOCTYPE" in answer.body or b"<!ENTITY" in answer.body:
+                    raise ValueError("a document type")
                 tree = ElementTree.fromstring(answer.body)
-            except ElementTree.ParseError:
+            except (ElementTree.ParseError, ValueError):
                 raise Lost("unreadable", f"{self.shown} answered with no list") from None
             for item in tree.iter(f"{_NAMESPACE}Contents"):
                 name = _text(item, "Key").removeprefix(before)

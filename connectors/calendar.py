@@ -220,7 +220,7 @@ class _Talk:
         most = max(1, min(self.body.get("most") or 500, 5_000))
         try:
             events = sorted(_listed(text_of(seen.answer)), key=lambda one: str(one["start"]))
-        except (ElementTree.ParseError, ValueError, KeyError):
+        except (ElementTree.ParseError, ValueError):
             return seen.doubtful("unreadable", "its body is not the list of events it should be")
         cut = events[:most]
         output = {"found": bool(cut), "events": cut, "count": len(cut), "incomplete": len(events) > most}
@@ -279,9 +279,9 @@ class _Talk:
         if seen.answer.status != 200:
             raise _Stop(self._in_between(seen.failed()))
         try:
-            calendar = Calendar.from_ical(text_of(seen.answer))
-            return seen.answer.headers.get("etag", ""), calendar, next(iter(calendar.walk("VEVENT")))
-        except (ValueError, StopIteration):
+            calendar, events = _read(text_of(seen.answer))
+            return seen.answer.headers.get("etag", ""), calendar, events[0][0]
+        except (ValueError, IndexError):
             raise _Stop(self._in_between(seen.doubtful("unreadable", "its body is no event"))) from None
 
     async def _put(self, calendar: Any, headers: Mapping[str, str]) -> Seen:
@@ -374,15 +374,25 @@ def _fields(event: Any) -> dict[str, Json]:
 
 
 def _listed(text: str) -> Iterator[dict[str, Json]]:
-    """The events of a multistatus answer. Raises ParseError, ValueError, KeyError."""
+    """The events of a multistatus answer. Raises ParseError, ValueError."""
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise ValueError("a document type")
     for answer in ElementTree.fromstring(text).findall("d:response", _SPACES):
         data = answer.findtext(".//c:calendar-data", None, _SPACES)
         etag = answer.findtext(".//d:getetag", "", _SPACES)
         path = urlsplit(answer.findtext("d:href", "", _SPACES)).path
-        for event in Calendar.from_ical(data).walk("VEVENT")[:1] if data else ():
-            yield {"uid": unquote(path).rpartition("/")[2].removesuffix(".ics"), "etag": etag, **_fields(event)}
+        for _, fields in _read(data)[1][:1] if data else ():
+            yield {"uid": unquote(path).rpartition("/")[2].removesuffix(".ics"), "etag": etag, **fields}
+
+
+def _read(text: str) -> tuple[Any, list[tuple[Any, dict[str, Json]]]]:
+    """(the calendar, its events with what they say). Raises ValueError, whatever the library fails by: a field that
+    stands twice is a list to it, and a zone that it does not know is the name of a file."""
+    try:
+        calendar = Calendar.from_ical(text)
+        return calendar, [(event, _fields(event)) for event in calendar.walk("VEVENT")]
+    except (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError):
+        raise ValueError("no calendar") from None
 
 
 KIND: Any = CalendarKind()

@@ -24,7 +24,7 @@ from openpyxl import load_workbook
 from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
 from python_calamine import CalamineError, CalamineWorkbook
 
-from runner.cells import MARK, harmless, would_run
+from runner.cells import MARK, harmless, too_much, would_run
 from runner.contract import Json
 from runner.language.nearest import did_you_mean
 from runner.language.values import number_text
@@ -178,6 +178,9 @@ def _as_csv(name: str, value: Json) -> str:
 
 class _Workbook(Book):
     def __init__(self, told: Told, data: bytes, *, to_write: bool) -> None:
+        much = too_much(io.BytesIO(data))
+        if much:
+            raise Unfit(much)
         try:
             with CalamineWorkbook.from_filelike(io.BytesIO(data)) as book:
                 names = book.sheet_names

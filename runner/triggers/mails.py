@@ -24,6 +24,10 @@ from runner.triggers.charsets import decode, words
 LARGEST = 30_000_000
 """Bytes of a whole mail, files and all."""
 MOST_FILES = 100
+MOST_NESTED = 200
+_BOUNDARY = re.compile(rb"boundary\s*=", re.IGNORECASE)
+MOST_BORDERS = 20_000
+"""Lines that begin like the border of a part; the library takes its time for each."""
 MOST_PARTS = 1_000
 LARGEST_TEXT = 500_000
 """Characters of a mail's text, and of its HTML."""
@@ -143,7 +147,10 @@ def _ids(head: Message, name: str) -> list[str]:
 
 def _addresses(head: Message, name: str) -> list[str]:
     """The bare addresses of a field, the host in small letters."""
-    found = getaddresses([re.sub(r"\r?\n(?=[ \t])", "", str(head.get(name, "")))[:20_000]])
+    try:
+        found = getaddresses([re.sub(r"\r?\n(?=[ \t])", "", str(head.get(name, "")))[:20_000]])
+    except (RecursionError, ValueError, LookupError):  # brackets in brackets, thousands deep
+        return []
     bare = [_clean(words(address)) for _, address in found if "@" in address]
     return [f"{local}@{host.lower()}" for local, _, host in (one.rpartition("@") for one in bare)]
 
@@ -151,7 +158,7 @@ def _addresses(head: Message, name: str) -> list[str]:
 def _date(head: Message) -> int | None:
     try:
         return int(parsedate_to_datetime(str(head.get("Date", ""))).timestamp() * 1000)
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, TypeError, IndexError):
         return None
 
 
@@ -161,6 +168,8 @@ def _date(head: Message) -> int | None:
 def read_mail(raw: bytes) -> Mail:
     """The whole of a mail. Raises Unreadable."""
     head = read_head(raw)
+    if raw.count(b"\n--") > MOST_BORDERS or sum(1 for _ in _BOUNDARY.finditer(raw)) > MOST_NESTED:
+        raise Unreadable("it has too many parts, or parts in parts", head.known)
     try:
         message = BytesParser(policy=_POLICY).parsebytes(raw)
         text, html, files = _contents(message)

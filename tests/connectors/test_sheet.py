@@ -22,6 +22,7 @@ from connectors.sheet.kind import KIND
 from runner.contract import Connector, Outcome, Purpose
 from runner.errors import RequestError, SettingsError
 from tests.connectors.tools import Lent
+from tests.trust.bombs import workbook
 
 HEAD = ["no", "name", "total", "ref"]
 ROWS: list[list[Any]] = [["A-1", "佐藤 綾", 1200, "am_old"], ["A-2", "Ben", 0.5, None]]
@@ -389,3 +390,14 @@ async def test_what_the_disk_may_have_lost_is_unknown(file: Path, monkeypatch: p
     monkeypatch.undo()
     assert (await did(connect(file), "append", {"row": NEW})).result == "applied"
     assert len(cells(file)) == 4
+
+
+@pytest.mark.parametrize("last", ["XFD1048576", "XFD60000"])
+async def test_a_book_that_would_fill_the_memory_is_not_read(tmp_path: Path, last: str) -> None:
+    file = tmp_path / "wide.xlsx"
+    file.write_bytes(
+        workbook(b'<row r="1"><c r="A1"><v>1</v></c></row><row><c r="%s"><v>1</v></c></row>' % last.encode())
+    )
+    found = await did(connect(file, key=""), "read", {}, purpose="read")
+    assert found.result == "refused"
+    assert "empty cells among them" in found.summary

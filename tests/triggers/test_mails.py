@@ -262,3 +262,8 @@ def test_html_that_is_made_to_hurt_takes_no_time(evil: str) -> None:
     began = time.process_time()
     as_text(evil * (LARGEST_TEXT // len(evil)))
     assert time.process_time() - began < 5
+
+
+def test_brackets_without_end_are_no_address_and_no_harm() -> None:
+    head = read_head(b"From: " + b"(" * 20_000 + b"\r\nTo: a@b.test\r\nSubject: S\r\n\r\n")
+    assert (head.known["from"], head.known["to"], head.known["subject"]) == ("", ["a@b.test"], "S")

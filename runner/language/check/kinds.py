@@ -63,7 +63,7 @@ def _place(marker: Marker) -> tuple[int, int]:
 
 def _wrong_subject(context: Context, text: Text, part: Any) -> tuple[str, str] | None:
     name, values = use_of(part) or ("", [])
-    kind = _kind(context, text, values[0]) if name in WORKS_ON else ""
+    kind = _kind(context, text, values[0]) if name in WORKS_ON and values else ""
     if not kind or kind in WORKS_ON[name]:
         return None
     words = " or ".join(KIND_WORDS[one] for one in WORKS_ON[name])

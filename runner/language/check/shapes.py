@@ -111,6 +111,8 @@ def shape_of_part(context: Context, text: Text, part: Any) -> Shape:
     if key is not None:
         inner = shape_of_part(context, text, part.node)
         return _items(inner) if isinstance(key, int) else (below(inner) or {}).get(key)
+    if not values and name:
+        return None
     if name in _KEEP_ITEMS:
         return shape_of_part(context, text, values[0])
     if name in ("first", "last"):
