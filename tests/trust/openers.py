@@ -28,6 +28,7 @@ GUARDED: Mapping[str, str] = {
     "runner.chat": "watched(guard)",
     "runner.guard": "class Guard",
     "runner.people.provider": "_guard.resolve",
+    "runner.stamping": "watched(Guard",
     "runner.web.reach": "watched(Guard",
 }
 """Those that connect, each with the words by which it goes through the guard."""
@@ -43,6 +44,7 @@ EXEMPT: Mapping[str, str] = {
     "runner.engine.handover": "the engine's own socket in the project's folder",
     "runner.engine.temporal": "the cluster that amends.yaml names, which carries the runs",
     "runner.store.postgres": "the installation's own database",
+    "runner.store.shared": "asks the name of this machine",
     "runner.web.server": "listens",
 }
 """Those that open nothing that leads elsewhere."""
