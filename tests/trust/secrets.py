@@ -171,7 +171,7 @@ async def project(turns: int, *, redacts: bool = True) -> tuple[Kept, dict[str, 
     """(what was kept, the canaries, runs) of a project whose services say all of them."""
     canary, kept = canaries(), Kept()
     known = {f"SLOT_{name.upper()}": value for name, value in canary.items()}
-    saved = {name: os.environ.get(name) for name in (*known, *whole.SECRETS)}
+    saved = {name: os.environ.get(name) for name in (*known, *whole.SECRETS, "COLUMNS")}
     os.environ.update({**known, **whole.SECRETS, "COLUMNS": "4000"})
     real = Secrets.redact
     try:
