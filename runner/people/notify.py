@@ -20,7 +20,7 @@ from runner.core import events as e
 from runner.core.consents import UNDO
 from runner.core.state import State
 from runner.engine.past import read_state
-from runner.errors import SequenceConflict
+from runner.errors import SequenceConflict, StoreUnwritable
 from runner.language.bundle import Bundle
 from runner.language.calendar import after
 from runner.language.people import ME, People
@@ -39,6 +39,8 @@ log = logging.getLogger("amends.people")
 LONGEST_PAUSE = 15 * MINUTE
 GIVES_UP = 2 * DAY
 LONGEST_SLEEP = 60.0
+AMONG_OTHERS = 5.0
+"""Seconds until the outbox is looked at again, where other engines write to it too."""
 PATIENCE = 10.0
 """Seconds that a command waits for its messages to go out before it ends."""
 GRACE = 5.0
@@ -101,17 +103,19 @@ class Notifier:
                 await self.send_due()
         except TimeoutError:
             log.warning("the mail server does not answer; `amends serve` sends what is left")
+        except StoreUnwritable as refused:
+            log.warning("messages are left for `amends serve`: %s", refused)
 
     async def _watch(self) -> None:
         while not self._stopping.is_set():
             self._rings.clear()
-            pause = LONGEST_SLEEP
+            pause = longest = AMONG_OTHERS if self._store.is_shared else LONGEST_SLEEP
             try:
                 await self.send_due()
                 await self.look_over()
                 coming = self._store.ask(outbox.next_due)
                 if coming is not None:
-                    pause = min(max((coming - self._clock.now()) / 1000, 0.05), LONGEST_SLEEP)
+                    pause = min(max((coming - self._clock.now()) / 1000, 0.05), longest)
             except Exception:
                 log.exception("messages cannot be sent; it is tried again in %g s", pause)
             with contextlib.suppress(TimeoutError):
@@ -119,8 +123,10 @@ class Notifier:
                     await self._rings.wait()
 
     async def send_due(self) -> None:
-        """Tries everything that is due once."""
+        """Tries everything that is due once; where several engines run, one of them does."""
         async with self._sending:
+            if not await self._store.take_on("messages"):
+                return
             self._project()
             while not self._stopping.is_set() and (rows := self._store.ask(outbox.due(self._clock.now()))):
                 newer = {_place(row) for row in rows if row.kind == "reminder"}

@@ -6,16 +6,23 @@ output of a call that changes something is never a file that could be missing wh
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, Executable, Select, delete, select
+from sqlalchemy.exc import DBAPIError
 
 from runner.contract import Json, canonical
 from runner.core.events import CallApplied, CallSettled, Event, payload
 from runner.errors import NotFound, StoreCorrupt
 from runner.store.anchor import sync_folder, write_synced
+from runner.store.database import Database
+from runner.store.tables import artifacts
 
 LIMIT = 64 * 1024
 """Bytes of a payload that the log itself carries."""
@@ -79,6 +86,55 @@ class Artifacts:
             return hashlib.sha256(path.read_bytes()).hexdigest() == digest
         except OSError:
             return False
+
+
+class TableArtifacts(Artifacts):
+    """The same in a table, where engines on several machines share a database. What stood in files is still found."""
+
+    def __init__(self, place: Path, file: Database, readers: Engine) -> None:
+        super().__init__(place)
+        self._file = file
+        self._readers = readers
+
+    def put(self, data: bytes) -> str:
+        digest = hashlib.sha256(data).hexdigest()
+        words = self._file.insert(artifacts).values(digest=digest, content=data).on_conflict_do_nothing()
+        self._write(words)
+        return digest
+
+    def get(self, digest: str) -> bytes:
+        found = self._read(select(artifacts.c.content).where(artifacts.c.digest == digest))
+        if found is None:
+            return super().get(digest)
+        data = bytes(found)
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise StoreCorrupt(f"the stored value {digest} was changed or is damaged; restore it from a backup")
+        return data
+
+    def has(self, digest: str) -> bool:
+        is_there = select(artifacts.c.digest).where(artifacts.c.digest == digest)
+        return self._read(is_there) is not None or super().has(digest)
+
+    def drop(self, digest: str) -> None:
+        self._write(delete(artifacts).where(artifacts.c.digest == digest))
+        super().drop(digest)
+
+    def _read(self, asked: Select[Any]) -> Any:
+        try:
+            with self._readers.connect() as connection:
+                return connection.execute(asked).scalar()
+        except DBAPIError as error:
+            raise self._file.translate(error) from None
+
+    def _write(self, words: Executable) -> None:
+        engine = self._file.writer()
+        try:
+            with engine.begin() as connection:
+                connection.execute(words)
+        except DBAPIError as error:
+            raise OSError(errno.EIO, str(self._file.translate(error))) from None
+        finally:
+            engine.dispose()
 
 
 def fit(event: Event) -> Event:

@@ -18,7 +18,7 @@ from runner.errors import EngineBusy, NotFound, SettingsError, StoreError, Store
 from runner.store.active import ActivateWork, ActiveFlow
 from runner.store.anchor import sync_folder
 from runner.store.arrivals import Arrival, Arrived, ArriveWork
-from runner.store.artifacts import LIMIT, Artifacts, fit
+from runner.store.artifacts import LIMIT, Artifacts, TableArtifacts, fit
 from runner.store.audit import Audit
 from runner.store.company import Left
 from runner.store.database import Database, Tidied, is_address
@@ -354,7 +354,8 @@ def open_store(
                 _check_readable(readers, file)
         except DBAPIError as error:
             raise file.translate(error) from None
-        store = SqlStore(file, readers, Artifacts(place), clock, writer, floor, stack.pop_all())
+        kept = TableArtifacts(place, file, readers) if file.is_shared else Artifacts(place)
+        store = SqlStore(file, readers, kept, clock, writer, floor, stack.pop_all())
         store.own_key = public_key(place)
         return store
 

@@ -180,7 +180,6 @@ class Writer:
 
     def _look_after_others(self) -> Sequence[Left]:
         connection, mine = self._connected(), self.shared
-        self._file.begin(self._cursor)
         try:
             if mine is None or not mine.beat(self._cursor):
                 raise Moved

@@ -236,3 +236,21 @@ async def test_a_copy_is_made_while_nobody_writes(tmp_path: Path, database: str)
     with pytest.raises(EngineBusy, match="an engine writes to"):
         copy_database(tmp_path / "two", source=database, target="", clock=TurnedClock())
     one.close()
+
+
+async def test_large_values_are_there_for_every_engine_and_go_with_a_copy(tmp_path: Path, database: str) -> None:
+    one, two = opened(tmp_path / "one", database), opened(tmp_path / "two", database)
+    await one.start(new_run("r1"))
+    await one.report("r1", replace(StopRequested(at=3, by="person:ada", compensate=False), reason="x" * 100_000))
+    assert not [path for path in one.artifacts.root.rglob("*") if path.is_file()]
+    row = two.log("r1")[1]
+    assert isinstance(row.event, StopRequested)
+    assert len(row.event.reason) == 100_000
+    assert not two.verify()
+    one.close()
+    two.close()
+    copy_database(tmp_path / "one", source=database, target="sqlite:///" + str(tmp_path / "c.db"), clock=TurnedClock())
+    copy = open_store(tmp_path / "one", clock=TurnedClock(), writable=False, url="sqlite:///" + str(tmp_path / "c.db"))
+    assert copy.log("r1")[1].event == row.event
+    assert not copy.verify()
+    copy.close()
