@@ -25,6 +25,8 @@ READS = Retry(tries=5, pause=1_000, longest=60_000)
 WRITES = Retry(tries=4, pause=10_000, longest=300_000)
 OWN = Retry(tries=4, pause=100, longest=1_000)
 """Actions on our own tables: there is nobody to be gentle with."""
+AFTER_LOSS = 1_000
+"""A call whose sender was lost goes again after this at the most: the service gave no reason to be gentle with it."""
 AGAIN_AFTER_REFUSAL = frozenset({"rate_limited", "unavailable"})
 FIND_DELAY = 2_000
 
@@ -71,6 +73,8 @@ def pause_before(call: Call, retry: Retry) -> int:
     """
     if call.retry_after is not None:
         return max(call.retry_after, 1)
+    if call.take_over and call.tries <= 1:
+        return spread(call.key, call.attempt, max(min(retry.pause, AFTER_LOSS), 1))
     steps = max(call.tries - 1, 0)
     factor = {"none": 1, "linear": steps + 1, "double": 2 ** min(steps, 30)}[retry.growth]
     return spread(call.key, call.attempt, max(min(retry.pause * factor, retry.longest), 1))

@@ -147,6 +147,13 @@ def test_a_pause_is_never_zero() -> None:
     assert pause_before(call("refused", "rate_limited", retry_after=77_000), PLAIN) == 77_000
 
 
+def test_a_call_whose_sender_was_lost_goes_again_soon_but_only_once() -> None:
+    lost = call("unknown", take_over=True)
+    assert 1_000 <= pause_before(lost, WRITES) <= 1_250
+    assert pause_before(call("unknown", take_over=True, tries=2), WRITES) >= WRITES.pause
+    assert pause_before(lost, OWN) <= OWN.pause * 5 // 4
+
+
 def test_the_authors_words_go_before_the_actions_before_the_class() -> None:
     own = Action(name="x", effect="once", retry=Retry(tries=6, pause=5, never_on=frozenset({"unknown"})))
     assert policy(own, RetryWords(), "do") == own.retry
