@@ -12,7 +12,7 @@ import gc
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,13 +20,14 @@ from pathlib import Path
 from runner.clock import SECOND, Clock
 from runner.contract import Connector, Json
 from runner.core.state import State
+from runner.current import Current
 from runner.driver import Door, Driver
 from runner.engine.carrier import Observer
 from runner.engine.embedded import Embedded
 from runner.engine.handover import Listener, Tell
 from runner.engine.past import Known, read_on
-from runner.engine.starting import Wish, start_run
-from runner.errors import EngineBusy, NotPossible, StoreError
+from runner.engine.starting import Wish, start_many, start_run
+from runner.errors import AmendsError, EngineBusy, NotPossible, StoreError
 from runner.far import PATIENCE, FarDriver, engine_says
 from runner.following import Following
 from runner.language.bundle import Bundle, restore
@@ -179,7 +180,7 @@ class OwnDriver:
         self._clock = clock
         self._lock = lock
         self._holding = asyncio.Lock()
-        self._stamp: dict[Path, tuple[int, int]] = {}
+        self._current = Current(project, self._adopt)
         self._looked_at = -LOOK
 
     @contextlib.asynccontextmanager
@@ -253,7 +254,7 @@ class OwnDriver:
     def _connect_now(self, connection: str) -> Connector:
         """As the project has it now, or had it a moment ago: what comes from outside must not make us read files."""
         if self._clock.monotonic() - self._looked_at >= LOOK:
-            self._look_again()
+            self._current.look()
             self._looked_at = self._clock.monotonic()
         return self.outside.present(connection)
 
@@ -266,9 +267,7 @@ class OwnDriver:
         return await self.start_bundle(self._bundle_now(flow), wish)
 
     def _bundle_now(self, flow: str) -> Bundle:
-        project = self._project.again()
-        bundle = project.bundle(flow)
-        self._adopt(project)
+        bundle = self._current.bundle(flow)
         self.outside.require_secrets(bundle)
         return bundle
 
@@ -282,20 +281,8 @@ class OwnDriver:
         """Starts a run of a flow that was pinned, or joins one."""
         return await self.start_bundle(self.outside.bundle(digest), wish)
 
-    def _look_again(self) -> None:
-        """Takes up settings that were changed, unless they are wrong; looking whether they were costs little."""
-        folder = self._project.folder
-        files = [file for file in (*folder.iterdir(), *folder.glob("connectors/*")) if file.is_file()]
-        stamp = {file: (file.stat().st_mtime_ns, file.stat().st_size) for file in files}
-        if stamp == self._stamp:
-            return
-        project = self._project.again()
-        if not any(problem.level == "error" for problem in project.problems()):
-            self._adopt(project)
-            self._stamp = stamp
-
     def _project_now(self) -> Project:
-        self._look_again()
+        self._current.look()
         return self._project
 
     def _adopt(self, project: Project) -> None:
@@ -310,10 +297,16 @@ class OwnDriver:
         self.engine.begin(started, event)
         return started
 
+    async def start_many(self, flow: str, wishes: Sequence[Wish]) -> list[Started | AmendsError]:
+        """Starts runs of one flow in one commit, each for itself: what became of each. Raises InvalidFlow."""
+        bundle = self._bundle_now(flow)
+        asked = [replace(wish, mode=self._forced_mode or wish.mode) for wish in wishes]
+        return await start_many(self.store, bundle, asked, self.engine.begin, now=self._clock.now())
+
     async def act(self, run: str, order: Order) -> RunView:
         """Reports a person's order and waits until the engine has decided about it."""
         run = self.store.run(run).run
-        self._look_again()
+        self._current.look()
         state, _ = await self.engine.past.read(run)
         if state.has_ended and order.action in ORDERS and sentence(state, order.action)[0] == "done":
             return await self._clean_up(state, order)
@@ -335,13 +328,13 @@ class OwnDriver:
 
     async def record(self, run: str, decision: Decision) -> None:
         """As `decide`, without waiting for what follows."""
-        self._look_again()
+        self._current.look()
         await decide(self.store, self.outside, self.desk, self.store.run(run).run, decision, self._clock.now)
         self.engine.wake(run)
 
     def preview(self, bundle: Bundle, state: State, approval: str, edits: Mapping[str, Mapping[str, str]]) -> Preview:
         """What an approval lets through from now on, with these edits. Raises NotPossible."""
-        self._look_again()
+        self._current.look()
         connect = partial(self.outside.connector, bundle)
         return preview(bundle, state, approval, edits, connect, self.desk)
 

@@ -41,6 +41,7 @@ FLOORS = {
     "runner.far": 5,
     "runner.following": 5,
     "runner.orders": 5,
+    "runner.current": 5,
     "runner.outside": 5,
     "runner.reading": 5,
     "runner.telling": 5,

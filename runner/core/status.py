@@ -10,6 +10,8 @@ from runner.quick import quick
 
 EVENT, APPROVAL = "the event ", "an approval "
 """How `waiting_for` begins where a step waits for an event, or for people."""
+WAITS = "waits for "
+"""How it begins where others keep a record from the run."""
 WAIT_FOR_PERSON = " for a person"
 """How it ends where it is about items of a list."""
 
@@ -63,9 +65,9 @@ def waits_for(held: Held, flow: str = "", needs: str = "") -> str:
     """What a step waits for, and for whom. Of the other run, if known: its `flow`, and who must act there."""
     by = held.by if ":" in held.by else f"run {held.by}" + (f" ({flow})" if flow else "")
     if held.why == "lock":
-        return f"waits for {held.name}, which {by} works on{f'; that one waits for {needs}' if needs else ''}"
+        return f"{WAITS}{held.name}, which {by} works on{f'; that one waits for {needs}' if needs else ''}"
     if held.why == "record":
-        return f"waits for {held.name}, which {by} holds{f' until {needs} has answered' if needs else ''}"
+        return f"{WAITS}{held.name}, which {by} holds{f' until {needs} has answered' if needs else ''}"
     return f"{held.why} held by {held.by or held.name}"
 
 

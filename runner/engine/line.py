@@ -60,11 +60,6 @@ class Line:
             self._add(flow, (run,))
         return True
 
-    def put_behind(self, flow: str) -> None:
-        """Many runs have begun, which are all in the store."""
-        self._behind.add(flow)
-        self.look()
-
     def is_behind(self, run: str) -> bool:
         """Whether the run is queued in the store and has not been read."""
         if not self._behind or run in self._known:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from runner.clock import DAY, MINUTE, iso
 from runner.contract import Json, digest
 from runner.core import events as e
 from runner.core.state import State
-from runner.errors import EvaluationError, InputsInvalid, NotPossible
+from runner.errors import AmendsError, EvaluationError, InputsInvalid, NotPossible
 from runner.language.bundle import Bundle
 from runner.language.expressions import evaluate
 from runner.language.schemas import read_inputs
@@ -81,6 +81,27 @@ async def start_run(store: Store, bundle: Bundle, wish: Wish, *, now: int) -> tu
     new, started = new_run(bundle, wish, now=now)
     await keep(store, bundle)
     return await store.start(new), started
+
+
+async def start_many(
+    store: Store, bundle: Bundle, wishes: Sequence[Wish], begin: Callable[[Started, e.RunStarted], None], *, now: int
+) -> list[Started | AmendsError]:
+    """The same for many, in one commit: what became of each, in their order. `begin` is told of those that stand."""
+    found: list[Started | AmendsError] = []
+    made: list[tuple[int, NewRun, e.RunStarted]] = []
+    for at, wish in enumerate(wishes):
+        try:
+            made.append((at, *new_run(bundle, wish, now=now)))
+            found.append(NotPossible(""))
+        except AmendsError as refused:
+            found.append(refused)
+    await keep(store, bundle)
+    answers = await store.start_many([new for _, new, _ in made])
+    for (at, _, event), answer in zip(made, answers, strict=True):
+        found[at] = answer
+        if isinstance(answer, Started):
+            begin(answer, event)
+    return found
 
 
 def new_run(bundle: Bundle, wish: Wish, *, now: int) -> tuple[NewRun, e.RunStarted]:

@@ -16,6 +16,7 @@ def regions() -> frozenset[str]:
     )
 
 
+@lru_cache(maxsize=256)
 def zone_fault(name: str) -> str:
     """Empty if this is a region or UTC, else a sentence; a hint stands behind `; `."""
     if name == "UTC" or name in regions():

@@ -14,7 +14,7 @@ from runner.core.state import State
 from runner.errors import SettingsError
 from runner.language.bundle import Bundle
 from runner.language.duty import calendar_of
-from runner.language.people import ME, Person
+from runner.language.people import ME, People, Person
 from runner.language.project import Project
 from runner.language.values import is_money
 from runner.people.post import Channel
@@ -41,7 +41,8 @@ class ProjectDesk:
         """See `engine.driven.Desk`. Whoever stands in for somebody who is away may approve too."""
         if state.mode == "draft":
             return (state.starter,)
-        found = dict.fromkeys(person for name in by for person in self._behind(state, name, now, bundle.zone))
+        people = self._project().people
+        found = dict.fromkeys(person for name in by for person in _behind(people, state, name, now, bundle.zone))
         addresses = _typed_addresses(bundle, state)
         return tuple(
             f"person:{person.id}"
@@ -92,17 +93,17 @@ class ProjectDesk:
             people=project.people, channels=self._channels, calendar=calendar, admin=project.settings.admin
         )  # fmt: skip
 
-    def _behind(self, state: State, name: str, now: int, zone: str) -> Iterator[Person]:
-        people = self._project().people
-        if name == MANAGER:
-            starter = people.people.get(state.starter.partition(":")[2])
-            name = f"person:{starter.manager}" if starter is not None and starter.manager else ""
-        today = datetime.fromtimestamp(now / 1000, tz=UTC).astimezone(ZoneInfo(zone)).date().isoformat()
-        for person in people.resolve(name):
-            yield person
-            for away in people.away:
-                if away.who == person.id and away.first <= today <= away.last:
-                    yield from people.resolve(f"person:{away.instead}")
+
+def _behind(people: People, state: State, name: str, now: int, zone: str) -> Iterator[Person]:
+    if name == MANAGER:
+        starter = people.people.get(state.starter.partition(":")[2])
+        name = f"person:{starter.manager}" if starter is not None and starter.manager else ""
+    today = datetime.fromtimestamp(now / 1000, tz=UTC).astimezone(ZoneInfo(zone)).date().isoformat()
+    for person in people.resolve(name):
+        yield person
+        for away in people.away:
+            if away.who == person.id and away.first <= today <= away.last:
+                yield from people.resolve(f"person:{away.instead}")
 
 
 def is_weighty(action: Action, given: Mapping[str, Json]) -> bool:

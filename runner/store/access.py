@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, delete, insert, select
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select
 
 from runner.store.tables import access
 
@@ -69,11 +69,15 @@ def end(digest: str, person: str = "") -> Callable[[Connection], bool]:
     return write
 
 
+_FIND = select(access).where(access.c.digest == bindparam("digest"), access.c.until > bindparam("now"))
+"""Worded once: it is asked at every request."""
+
+
 def find(digest: str, now: int) -> Callable[[Connection], Access | None]:
     """The one with this digest, unless it is over."""
 
     def read(connection: Connection) -> Access | None:
-        row = connection.execute(select(access).where(access.c.digest == digest, access.c.until > now)).first()
+        row = connection.execute(_FIND, {"digest": digest, "now": now}).first()
         return _row(row) if row is not None else None
 
     return read

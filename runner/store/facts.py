@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 
 from runner.contract import Json, Outcome
 from runner.core.events import Event, SiteEvent
-from runner.errors import NotPossible, StoreError
+from runner.errors import AmendsError, NotPossible, StoreError
 from runner.quick import quick
 from runner.store.company import Company
 from runner.store.messages import Message
@@ -352,8 +352,10 @@ class Store(Logs, Queue, Company, Protocol):
         event's guard. Raises AlreadyReported; then nothing was done again."""
 
     async def start(self, new: NewRun) -> Started:
-        """Starts a run or joins the one that has the key. Raises RunKeyConflict (after recording DeliveryConflict) if
-        that one was started with other inputs."""
+        """Starts a run or joins the one that has the key. Raises RunKeyConflict (and records it) for other inputs."""
+
+    async def start_many(self, several: Sequence[NewRun]) -> Sequence[Started | AmendsError]:
+        """The same for many in one commit: what became of each."""
 
     async def keep_bundle(self, digest: str, texts: Mapping[str, str]) -> None:
         """Stores a bundle's texts once."""

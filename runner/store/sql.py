@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from runner.clock import SECOND, Clock
 from runner.contract import Json, Outcome
 from runner.core.events import Event, OutcomeEvent, PersonalDataErased, Restored, SiteEvent
-from runner.errors import EngineBusy, NotFound, SettingsError, StoreError, StoreUnwritable
+from runner.errors import AmendsError, EngineBusy, NotFound, SettingsError, StoreError, StoreUnwritable
 from runner.store.active import ActivateWork, ActiveFlow
 from runner.store.anchor import sync_folder
 from runner.store.arrivals import Arrival, Arrived, ArriveWork
@@ -27,6 +27,7 @@ from runner.store.events import FeedWork, KeepWork
 from runner.store.facts import Append, LogEnd, NewRun, OwnOperation, RunColumns, Started
 from runner.store.lock import EngineLock
 from runner.store.log import Entry, apart, encode, stands_for, without_output
+from runner.store.many import ManyWork
 from runner.store.messages import Message
 from runner.store.opening import take_over
 from runner.store.personal import Personal
@@ -191,6 +192,10 @@ class SqlStore(Audit):
         """Starts a run or joins the one that has the key. Raises RunKeyConflict; StoreUnwritable when room is short."""
         self._refuse_if_short()
         return await self._put(StartWork(new, (await self._made(new.event))[1]))
+
+    async def start_many(self, several: Sequence[NewRun]) -> Sequence[Started | AmendsError]:
+        self._refuse_if_short()
+        return await self._put(ManyWork([StartWork(new, (await self._made(new.event))[1]) for new in several]))
 
     def _refuse_if_short(self) -> None:
         left = self._room()

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, Table, and_, exists, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, Table, and_, bindparam, exists, func, or_, select
 from sqlalchemy.exc import DBAPIError
 
 from runner.contract import Json
 from runner.core.events import RunMoved
 from runner.core.state import Held
-from runner.core.status import waits_for
+from runner.core.status import WAITS, waits_for
 from runner.errors import NotFound, StoreCorrupt
 from runner.language.personal import TEXT as PERSONAL
 from runner.store.artifacts import Artifacts
@@ -53,6 +53,9 @@ T = TypeVar("T")
 
 STORED = select(log)
 """Rows of the log; see `stored`."""
+ALL = 2_147_483_647
+_AFTER = STORED.where(log.c.run_id == bindparam("run"), log.c.seq > bindparam("after")).order_by(log.c.seq)
+_PAGE = _AFTER.limit(bindparam("most", ALL))
 
 _STANDS = (
     select(func.count())
@@ -63,11 +66,12 @@ _STANDS = (
 _RUN = select(
     runs.c.run_id.label("run"), *(runs.c[field.name] for field in fields(RunView) if field.name in runs.c), _STANDS
 )
+_ONE: Select[Any] = _RUN.where(runs.c.run_id == bindparam("run"))
 _OPEN = runs.c.ended_at.is_(None)
 
 
 def stored(row: Any) -> StoredRow:
-    """A row of `STORED`, without its run."""
+    """A row of `STORED`."""
     return StoredRow._make(row[1:])
 
 
@@ -81,6 +85,7 @@ class Views:
         self.artifacts = artifacts
         self._file = file
         self._readers = engine
+        self._personal: dict[str, str | None] = {}
 
     @contextmanager
     def _read(self) -> Iterator[Connection]:
@@ -136,9 +141,8 @@ class Views:
 
     def log(self, run: str, after: int = 0, limit: int | None = None) -> Sequence[LogRow]:
         """The log after a seq, in order; `_site` too. Raises NotFound."""
-        wanted = STORED.where(log.c.run_id == run, log.c.seq > after).order_by(log.c.seq).limit(limit)
         with self._read() as connection:
-            found = connection.execute(wanted).all()
+            found = connection.execute(_PAGE, {"run": run, "after": after, "most": limit or ALL}).all()
             if not found:
                 log_end(connection, run)
         return with_remains([self._log_row(run, stored(row)) for row in found])
@@ -154,23 +158,22 @@ class Views:
             hash=row.hash, erased=row.data is None,
         )  # fmt: skip
 
-    def personal(self, run: str, told: Iterable[LogRow] | None = None) -> Personal | None:
+    def personal(self, run: str | RunView, told: Iterable[LogRow] | None = None) -> Personal | None:
         """What is personal in a run's log; None where nothing is. A clean-up run shares it with the run before.
 
         With `told` the values are those of these rows, and not of the whole log.
         """
-        view = self.run(run)
-        with self._read() as connection:
-            text = connection.execute(
-                select(texts.c.content)
-                .join(bundles, texts.c.digest == bundles.c.text_digest)
-                .where(bundles.c.digest == view.bundle, bundles.c.name == PERSONAL)
-            ).scalar()
+        view = self.run(run) if isinstance(run, str) else run
+        if view.bundle not in self._personal:
+            asked = select(texts.c.content).join(bundles, texts.c.digest == bundles.c.text_digest)
+            asked = asked.where(bundles.c.digest == view.bundle, bundles.c.name == PERSONAL)
+            self._personal[view.bundle] = next(iter(self._rows(asked)), (None,))[0]
+        text = self._personal[view.bundle]
         if text is None:
             return None
         before = self.personal(view.continues) if view.continues else None
         found = Personal({PERSONAL: text}, before.values if before else ())
-        return found.learn(row.event for row in (self.log(run) if told is None else told))
+        return found.learn(row.event for row in (self.log(view.run) if told is None else told))
 
     def _artifacts_of(self, run: str, seqs: Sequence[int]) -> list[str]:
         rows = self._rows(STORED.where(log.c.run_id == run, log.c.seq.in_(seqs)))
@@ -183,7 +186,7 @@ class Views:
     # -- runs --
 
     def run(self, run: str) -> RunView:
-        found = self._rows(_RUN.where(runs.c.run_id == run))
+        found = self.ask(lambda connection: connection.execute(_ONE, {"run": run}).all())
         if not found and run:
             begin = runs.c.run_id.startswith(run, autoescape=True)
             found = self._rows(_RUN.where(begin).order_by(runs.c.run_id).limit(3))
@@ -192,8 +195,7 @@ class Views:
             raise NotFound(f"{run} is the beginning of several runs ({names}, …); give more of it")
         if not found:
             raise NotFound(f"there is no run {run}")
-        with self._read() as connection:
-            return _told(connection, [RunView(**found[0]._mapping)])[0]
+        return self.ask(lambda connection: _told(connection, [RunView(**found[0]._mapping)]))[0]
 
     def run_of_key(self, flow: str, mode: str, run_key: str) -> tuple[RunView, str] | None:
         same = (runs.c.flow == flow, runs.c.mode == mode, runs.c.run_key == run_key)
@@ -321,7 +323,7 @@ def log_end(connection: Connection, run: str) -> LogEnd:
 
 def _told(connection: Connection, views: list[RunView]) -> list[RunView]:
     """What runs in a line wait for as it is now: the log says who kept the record when each began to wait."""
-    waiting = [view.run for view in views if view.status == "waiting" and view.waiting_for]
+    waiting = [view.run for view in views if view.waiting_for.startswith(WAITS)]
     if not waiting:
         return views
     records = {

@@ -334,17 +334,22 @@ class StartWork(Work[Started]):
         self.new = new
         self.entries = (entry,)
 
-    def plan(self, batch: Batch) -> Started | RunKeyConflict:
-        new = self.new
-        key: set[tuple[str, ...]] = {("key", new.flow, new.mode, new.run_key)}
-        if new.receipt:
-            key.add(("receipt", *new.receipt))
+    @property
+    def keys(self) -> set[tuple[str, ...]]:
+        """What names it: no other run may have it."""
+        own: set[tuple[str, ...]] = {("key", self.new.flow, self.new.mode, self.new.run_key)}
+        return {*own, ("receipt", *self.new.receipt)} if self.new.receipt else own
+
+    def plan(self, batch: Batch, is_fresh: bool = False) -> Started | RunKeyConflict:
+        """`is_fresh`: the tables have nothing of this name."""
+        new, key = self.new, self.keys
         if not key.isdisjoint(batch.starting):
             batch.write()
-        answer = self._by_receipt(batch)
+            is_fresh = False
+        answer = None if is_fresh else self._by_receipt(batch)
         if isinstance(answer, Started):
             return answer
-        answer = answer or self._by_key(batch)
+        answer = answer or (None if is_fresh else self._by_key(batch))
         if isinstance(answer, RunKeyConflict):
             self._tell_conflict(batch, str(answer))
             return answer
@@ -377,8 +382,7 @@ class StartWork(Work[Started]):
         new = self.new
         rows = batch.ask(batch.words.by_key, new.flow, new.mode, new.run_key)
         if not rows:
-            source = key_source(new.flow, new.mode)
-            removed = batch.ask(batch.words.by_receipt, source, new.run_key)
+            removed = batch.ask(batch.words.by_receipt, key_source(new.flow, new.mode), new.run_key)
             return _is_removed(f'the run key "{new.run_key}" of {new.flow}', removed[0][1]) if removed else None
         if rows[-1][3] < new.rerun:
             return None

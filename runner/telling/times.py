@@ -24,10 +24,10 @@ def reader_zone(zone: str = "", has_zone: bool = False) -> str:
     """The zone to show times in: the project's, else that of this computer, else UTC."""
     if has_zone:
         return zone
-    for name in (os.environ.get("TZ", "").lstrip(":"), _linked_zone(Path("/etc/localtime"))):
-        if name and not zone_fault(name):
-            return name
-    return "UTC"
+    name = os.environ.get("TZ", "").lstrip(":")
+    if not name or zone_fault(name):
+        name = _linked_zone(Path("/etc/localtime"))
+    return name if name and not zone_fault(name) else "UTC"
 
 
 def _linked_zone(link: Path) -> str:

@@ -7,24 +7,25 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Header, Path, Query
 from fastapi.openapi.utils import get_openapi
 from starlette.requests import Request
+from starlette.responses import Response
 
 from runner import __version__
 from runner.clock import iso
-from runner.contract import Json
+from runner.contract import Json, canonical
 from runner.core.events import ApprovalRequested
 from runner.engine.starting import Wish
-from runner.errors import InputsInvalid, NotPossible
+from runner.errors import AmendsError, InputsInvalid, NotPossible
 from runner.people.approvals import Decision, gate_of
 from runner.people.operations import Order
 from runner.people.rerun import wish_anew
 from runner.store import notices
-from runner.store.facts import HandOffView, RunFilter, RunView
+from runner.store.facts import HandOffView, RunFilter, RunView, Started
 from runner.telling.consequences import further
 from runner.telling.questions import completed
 from runner.telling.story import Story, status_line
@@ -40,6 +41,8 @@ from runner.web.shapes import (
     Given,
     HandOffRow,
     Kept,
+    Many,
+    ManyRow,
     RunRow,
     Seen,
     Start,
@@ -81,7 +84,7 @@ def list_runs(
 
 
 @ROUTES.post("/runs", status_code=201, responses={**answer(StartedRow, 201), **refusals(404, 409, 422, 503)})
-async def start_run(request: Request, caller: ApiStarts, wanted: Start, key: Key = "") -> Mapping[str, Json]:
+async def start_run(request: Request, caller: ApiStarts, wanted: Start, key: Key = "") -> Response:
     """Starts a run, or joins the one that has the key of the business event or of the request."""
     console = console_of(request)
     if key and wanted.key:
@@ -91,7 +94,27 @@ async def start_run(request: Request, caller: ApiStarts, wanted: Start, key: Key
         source=f"api {caller.person}" if key else "manual",
     )  # fmt: skip
     started = await console.driver.start(wanted.flow, wish)
-    return {**run_json(console, console.store.run(started.run)), "joined": started.joined}
+    return _answer({**run_json(console, console.store.run(started.run)), "joined": started.joined}, 201)
+
+
+@ROUTES.post("/starts", responses={**answer(list[ManyRow]), **refusals(404, 422, 503)})
+async def start_many(request: Request, caller: ApiStarts, wanted: Many) -> Response:
+    """Starts many runs of one flow in one commit, or joins those that have their keys: an answer for each, in order."""
+    mode = "draft" if wanted.draft else ""
+    wishes = [Wish(given=one.inputs, key=one.key, starter=caller.person, mode=mode) for one in wanted.runs]
+    found = await console_of(request).driver.start_many(wanted.flow, wishes)
+    return _answer([_became(each) for each in found])
+
+
+def _answer(told: Json, status: int = 200) -> Response:
+    """As it is: what is answered often is not looked through once more."""
+    return Response(canonical(told), status, media_type="application/json")
+
+
+def _became(each: Started | AmendsError) -> Mapping[str, Json]:
+    if isinstance(each, Started):
+        return {"run": each.run, "joined": each.joined}
+    return {"error": str(each), **({"fields": each.problems} if isinstance(each, InputsInvalid) else {})}
 
 
 @ROUTES.get("/runs/{run}", responses={**answer(shapes.Story), **refusals(404)})
@@ -181,11 +204,16 @@ def approval_json(console: Console, caller: Caller, run: str, about: str) -> dic
     }  # fmt: skip
 
 
+_FIELDS = fields(RunView)
+
+
 def run_json(console: Console, view: RunView) -> dict[str, Json]:
     """A run's row."""
-    found: dict[str, Json] = asdict(console.amends.veiled(view))
+    personal, zone = console.store.personal(view), console.zone
+    veiled = view if personal is None else personal.fields_of(view)
+    found: dict[str, Json] = {field.name: getattr(veiled, field.name) for field in _FIELDS}
     for name in ("started_at", "updated_at", "ended_at", "wake_at"):
-        found[name] = iso(found[name], console.zone) if found[name] is not None else None
+        found[name] = iso(found[name], zone) if found[name] is not None else None
     return found
 
 

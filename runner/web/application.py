@@ -31,6 +31,8 @@ from runner.web.refusals import refuse_in_words
 from runner.web.shell import Shell
 
 ROOMS = (
+    hooks,  # what programs ask for comes first: the routes are gone through in this order
+    api,
     home,
     sign_in,
     review,
@@ -46,8 +48,6 @@ ROOMS = (
     people,
     logbook,
     live,
-    hooks,
-    api,
     metrics,
 )
 

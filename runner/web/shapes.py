@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from runner.people.operations import ORDERS
 
 LONGEST = 1000
+MOST_AT_ONCE = 2000
+"""Runs that one request may start."""
 
 
 class Shape(BaseModel):
@@ -23,6 +25,21 @@ class Start(Shape):
     flow: str
     inputs: dict[str, Any] = Field(default_factory=dict)
     key: str = ""
+    draft: bool = False
+
+
+class One(Shape):
+    """One of many runs to start."""
+
+    inputs: dict[str, Any] = Field(default_factory=dict)
+    key: str = ""
+
+
+class Many(Shape):
+    """Runs of one flow to start at once, each for itself: one that is refused takes no other with it."""
+
+    flow: str
+    runs: list[One] = Field(min_length=1, max_length=MOST_AT_ONCE)
     draft: bool = False
 
 
@@ -94,6 +111,15 @@ class StartedRow(RunRow):
     """The run that stands for the event; `joined`: it was there before."""
 
     joined: bool
+
+
+class ManyRow(Shape):
+    """What became of one of many starts: the run that stands for it, or why there is none."""
+
+    run: str = ""
+    joined: bool = False
+    error: str = ""
+    fields: dict[str, str] = Field(default_factory=dict)
 
 
 class HandOffRow(Shape):

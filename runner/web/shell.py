@@ -68,22 +68,21 @@ class Shell:
         return {"path": path, "root_path": ""}
 
     def _dressed(self, send: Send) -> Send:
-        wanted = {**HEADERS}
-        if self._console.is_secure:
-            wanted["Strict-Transport-Security"] = "max-age=31536000"
+        wanted = [*_HEADERS, _STRICT] if self._console.is_secure else _HEADERS
 
         async def dressed(message: Message) -> None:
             if message["type"] == "http.response.start":
                 has = {name.lower(): value for name, value in message["headers"]}
                 if NOWHERE not in has.get(b"content-security-policy", NOWHERE):
                     has[b"x-frame-options"] = b""  # a page that may stand in others: the policy says in which
-                more = [(name.lower().encode(), value.encode()) for name, value in wanted.items()]
-                message = {**message, "headers": [*message["headers"], *(one for one in more if one[0] not in has)]}
+                message = {**message, "headers": [*message["headers"], *(one for one in wanted if one[0] not in has)]}
             await send(message)
 
         return dressed
 
 
+_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+_STRICT = (b"strict-transport-security", b"max-age=31536000")
 _LENGTH = b"content-length"
 _LOOKED_AT = (b"host", b"accept-language", _LENGTH)
 NOWHERE = b"frame-ancestors 'none'"

@@ -46,7 +46,7 @@ def test_what_is_described_is_what_is_done(tmp_path: Path) -> None:
             cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT, check=False,
         )  # fmt: skip
         assert tried.returncode == 0, tried.stdout[-6000:] + tried.stderr[-1000:]
-        assert "Tested: 9" in tried.stdout
+        assert "Tested: 10" in tried.stdout
         assert httpx.get(f"{address}/health").json() == {"status": "ok"}
 
 

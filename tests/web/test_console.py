@@ -434,7 +434,16 @@ async def test_programs_start_look_and_order(console: Console) -> None:
     client = Browser(console).client
     client.headers["authorization"] = f"Bearer {secret}"
     paths = (await client.get("/api/v1/openapi.json")).json()["paths"]
-    known = ("runs", "runs/{run}", "runs/{run}/orders", "events/{name}", "handoffs", "approvals", "approvals/{run}")
+    known = (
+        "runs",
+        "starts",
+        "runs/{run}",
+        "runs/{run}/orders",
+        "events/{name}",
+        "handoffs",
+        "approvals",
+        "approvals/{run}",
+    )
     assert set(paths) == {f"/api/v1/{path}" for path in known}
     made = await client.post("/api/v1/runs", json={"flow": "asking", "inputs": {"number": "7"}, "key": "a"})
     assert (made.status_code, made.json()["joined"], made.json()["starter"]) == (201, False, "person:olga")
@@ -491,3 +500,25 @@ async def test_those_who_look_on_are_told(console: Console) -> None:
     feed.close()
     assert not await of_other
     assert not list(bars_of([], 0))
+
+
+async def test_many_runs_are_started_in_one_request(console: Console) -> None:
+    """One that does not fit, or that another run stands for, takes no other with it."""
+    secret, row = new_access("token", "person:olga", now=console.now, name="ci")
+    await console.driver.admit(row)
+    client = Browser(console).client
+    client.headers["authorization"] = f"Bearer {secret}"
+    numbers = [("a", "1"), ("b", "2"), ("a", "1"), ("c", 3), ("b", "4")]
+    asked = {"flow": "asking", "runs": [{"key": key, "inputs": {"number": number}} for key, number in numbers]}
+    before = console.store.about()["commits"]
+    made = await client.post("/api/v1/starts", json=asked)
+    first, second, joined, wrong, other = made.json()
+    assert made.status_code == 200
+    assert (first["joined"], second["joined"], joined) == (False, False, {"run": first["run"], "joined": True})
+    assert list(wrong["fields"]) == ["number"]
+    assert "came before with other content" in other["error"]
+    assert console.store.about()["commits"] >= before + 1
+    assert {run.run for run in console.store.runs(RunFilter(flow="asking"))} == {first["run"], second["run"]}
+    again = await client.post("/api/v1/starts", json=asked)
+    assert [one.get("joined") for one in again.json()] == [True, True, True, None, None]
+    assert console.store.verify() == []
