@@ -14,7 +14,9 @@ from tests.bench import floor
 from tests.bench._goals import HEAD
 from tests.support.processes import ROOT
 
-WITH_GOALS = ("saga", "rollback", "noop", "idle")
+WITH_GOALS = (
+    "saga", "rollback", "noop", "idle", "start", "wait", "queue", "timers", "crash", "growth", "cli",
+)  # fmt: skip
 """In the order of the table."""
 
 

@@ -8,13 +8,13 @@ import statistics
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from runner.app import OwnDriver
-from runner.clock import MachineClock
+from runner.clock import Clock, MachineClock
 from runner.contract import Action, Connector, Json, Outcome, Purpose, Request, Tools
 from runner.engine.starting import Wish
 from runner.language.connections import Kinds, installed
@@ -69,7 +69,7 @@ steps:
   - id: go
     approve: Send ${{ inputs.number }}?
     covers: [sent]
-    by: person:ann
+    by: [person:ann, person:root]
     within: 300 days
   - id: sent
     do: nothing.make
@@ -177,10 +177,10 @@ def project(kept: str = "sqlite", origin: str = "http://127.0.0.1:1", at_once: i
 
 
 @contextlib.asynccontextmanager
-async def engine(folder: Path, *, settles: bool = True) -> AsyncIterator[OwnDriver]:
+async def engine(folder: Path, clock: Clock | None = None) -> AsyncIterator[OwnDriver]:
     """The project's engine in this process."""
-    driver = OwnDriver(Project.open(folder, kinds=kinds()), MachineClock(), EngineLock(folder))
-    async with driver.running(settles=settles):
+    driver = OwnDriver(Project.open(folder, kinds=kinds()), clock or MachineClock(), EngineLock(folder))
+    async with driver.running(settles=False):
         yield driver
 
 
@@ -210,6 +210,12 @@ async def play(
         alone_p50=statistics.median(single) * 1000,
         spread=(found[0].cpu_ms_per_run, found[-1].cpu_ms_per_run),
     )
+
+
+async def until(is_so: Callable[[], bool], end: float, every: float = 0.02) -> None:
+    """Waits until it is so, or until `end` on the monotonic clock; looks `every` so many seconds."""
+    while not is_so() and time.monotonic() < end:  # noqa: ASYNC110 - nobody tells of it
+        await asyncio.sleep(every)
 
 
 def ended(folder: Path, flow: str, status: str, number: int) -> list[str]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
+from sqlalchemy import select
 
-from tests.bench.__main__ import bench_names, main
+from tests.bench import cli, growth, start, timers, wait
+from tests.bench.__main__ import WITH_GOALS, bench_names, main
 from tests.support.processes import HttpProcess
 
 
@@ -43,9 +45,17 @@ def test_a_drill_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.search(r"one flow of 3 steps: 48 rows in \d+\.\d s", told)
 
 
-@pytest.mark.parametrize("name", ["saga", "rollback", "noop", "idle"])
-def test_goals_are_told_beside_what_was_measured(capsys: pytest.CaptureFixture[str], name: str) -> None:
-    assert main([name, "--size", "8"]) == 0
+SIZES = {"start": 40, "wait": 10, "queue": 40, "timers": 10, "growth": 1_000, "cli": 2}
+
+
+@pytest.mark.parametrize("name", WITH_GOALS)
+def test_goals_are_told_beside_what_was_measured(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    for place, word, few in ((growth, "FIRST", 10), (growth, "RUNS", 4), (wait, "IDLE_FOR", 0.1), (cli, "REPEATS", 1)):
+        monkeypatch.setattr(place, word, few)
+    size = SIZES.get(name, 8)
+    assert main([name, "--size", str(size)]) == 0
     assert re.search(rf"\| {name} \| [^|]+ \| \d[^|]+ \| (met|missed) \|", capsys.readouterr().out)
 
 
@@ -60,6 +70,21 @@ def test_a_miscount_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     monkeypatch.setattr(HttpProcess, "ledger", lose_one)
     assert main(["saga", "--size", "4"]) == 1
     assert "The figures are worth nothing: the service saw" in capsys.readouterr().out
+
+
+def test_a_lost_run_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that answers what it has not kept: the bench of starts says so."""
+    monkeypatch.setattr(start, "select", lambda column: select(column).limit(5))
+    assert main(["start", "--size", "8"]) == 1
+    assert "runs that were answered are not there" in capsys.readouterr().out
+
+
+def test_a_timer_that_goes_off_twice_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timers, "fired", lambda store: (11, 10))
+    assert main(["timers", "--size", "10"]) == 1
+    assert "11 timers went off in 10 runs" in capsys.readouterr().out
 
 
 def test_an_unknown_bench_is_named(capsys: pytest.CaptureFixture[str]) -> None:
