@@ -6,6 +6,7 @@ database that stands below its anchor was put back from a copy: what it has forg
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from dataclasses import asdict, dataclass
@@ -80,6 +81,19 @@ def write_synced(path: Path, data: bytes) -> None:
     except BaseException:
         fresh.unlink(missing_ok=True)
         raise
+    sync_folder(path.parent)
+
+
+def write_once(path: Path, data: bytes) -> None:
+    """Writes a file unless it is there already, whoever else is about to; it is on the disk when this returns. Raises
+    OSError."""
+    if path.exists():
+        return
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    write_synced(fresh, data)
+    with contextlib.suppress(FileExistsError):
+        os.link(fresh, path)
+    fresh.unlink()
     sync_folder(path.parent)
 
 

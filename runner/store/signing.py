@@ -6,8 +6,6 @@ key cannot make a checkpoint; whoever can do both can be told from us only by an
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from runner.contract import Json, canonical
 from runner.errors import StoreUnwritable
-from runner.store.anchor import write_synced
+from runner.store.anchor import write_once
 
 FILE = "log.key"
 
@@ -38,12 +36,7 @@ def open_signer(place: Path) -> Signer:
     """The key of a state folder, made when there is none yet. Raises StoreUnwritable."""
     path = place / FILE
     try:
-        if not path.exists():
-            fresh = path.with_name(f".{FILE}.{os.getpid()}")
-            write_synced(fresh, Ed25519PrivateKey.generate().private_bytes_raw().hex().encode())
-            with contextlib.suppress(FileExistsError):  # another process was faster: its key counts
-                os.link(fresh, path)
-            fresh.unlink()
+        write_once(path, Ed25519PrivateKey.generate().private_bytes_raw().hex().encode())
         key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text()))
     except (OSError, ValueError):
         raise StoreUnwritable(

@@ -23,7 +23,7 @@ from cryptography.fernet import Fernet, InvalidToken
 from runner.contract import Json, canonical
 from runner.errors import StoreUnwritable
 from runner.secrets import Secrets
-from runner.store.anchor import write_synced
+from runner.store.anchor import write_once, write_synced
 
 LOOKS_AGAIN = 0.05
 
@@ -86,11 +86,7 @@ class Vault:
         path = self._place / ".key"  # no connection has such a name
         if not path.exists():
             self._open_place()
-            fresh = path.with_name(f".key.{os.getpid()}")
-            write_synced(fresh, Fernet.generate_key())
-            with contextlib.suppress(FileExistsError):  # another process was faster: its key counts
-                os.link(fresh, path)
-            fresh.unlink()
+            write_once(path, Fernet.generate_key())
         return Fernet(path.read_bytes())
 
     def _open_place(self) -> None:

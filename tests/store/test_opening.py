@@ -72,7 +72,7 @@ def test_what_is_made_is_the_owner_s_alone(tmp_path: Path) -> None:
 
 def test_after_closing_everything_stands_in_one_file(tmp_path: Path) -> None:
     path = filled(tmp_path)
-    assert sorted(one.name for one in path.parent.iterdir()) == ["amends.db", "anchor", "engine.lock"]
+    assert sorted(one.name for one in path.parent.iterdir()) == ["amends.db", "anchor", "engine.lock", "log.key"]
     reader = open_store(tmp_path, clock=CLOCK, writable=False)
     assert reader.counts() == {"running": 3}
     reader.close()

@@ -126,6 +126,8 @@ class Disk:
             file = self.now.get(entry.name)
             self._name(entry.data.decode(), file)
             self._name(entry.name, None, gone=True)
+        elif entry.kind == LINK:
+            self._name(entry.data.decode(), self.now.get(entry.name))
         elif entry.kind == SYNC and self._is_folder(entry.name):
             for parent, name, file, gone in self._since:
                 if parent == entry.name:

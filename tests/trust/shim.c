@@ -251,6 +251,23 @@ int renameat(int at, const char *from, int at_to, const char *to) {
     return renamed(from, to);
 }
 
+int link(const char *from, const char *to) {
+    char full[PATH_MAX], other[PATH_MAX];
+    if (!in_place(from, full) || !in_place(to, other)) return (int)syscall(SYS_link, from, to);
+    int turn = pass(4);
+    if (turn < 0) return -1;
+    pthread_mutex_lock(&door);
+    int done = (int)syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0);
+    if (!done) put(LINK, inode_at(other), 0, full, other, strlen(other));
+    pthread_mutex_unlock(&door);
+    if (turn > 0) die();
+    return done;
+}
+int linkat(int at, const char *from, int at_to, const char *to, int how) {
+    if (at != AT_FDCWD || at_to != AT_FDCWD) return (int)syscall(SYS_linkat, at, from, at_to, to, how);
+    return link(from, to);
+}
+
 int unlink(const char *path) {
     char full[PATH_MAX];
     if (!in_place(path, full)) return (int)syscall(SYS_unlink, path);
