@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -23,10 +22,10 @@ from runner.core.state import State
 from runner.current import Current
 from runner.driver import Door, Driver
 from runner.engine.carrier import Observer
-from runner.engine.embedded import Embedded
 from runner.engine.handover import Listener, Tell
 from runner.engine.past import Known, read_on
 from runner.engine.starting import Wish, start_many, start_run
+from runner.engines import busy, made_engine, told_to_stop
 from runner.errors import AmendsError, EngineBusy, NotPossible, StoreError
 from runner.far import PATIENCE, FarDriver, engine_says
 from runner.following import Following
@@ -141,35 +140,34 @@ class Amends(Reading):
         """As `restored.go_on_restored`: a database that was put back from a copy may be used."""
         return await go_on_restored(self.folder, database_url(self.folder, self.settings), self.clock, by)
 
-    async def serve(self, on_ready: Callable[[Active], None], on_turn: Observer, door: Door) -> None:
+    async def serve(
+        self, on_ready: Callable[[Active], None], on_turn: Observer, door: Door | None, only: Sequence[str] = ()
+    ) -> None:
         """Drives the project's runs, with a door open, until SIGTERM or SIGINT. Raises EngineBusy if another does, and
         they are in a file.
 
-        `on_turn` is told of every run's new facts, `on_ready` of what starts by itself.
+        `on_turn` is told of every run's new facts, `on_ready` of what starts by itself. Without a door it is a worker:
+        nothing starts by itself here, and `only` may name the connections that it reaches.
         """
         lock = EngineLock(self.project.folder)
         if not lock.acquire() and not is_address(database_url(self.folder, self.settings)):
-            holder = lock.holder()
-            raise EngineBusy(
-                f"process {holder.pid if holder else '?'} drives this project ({self.project.folder}) already; "
-                "one engine is enough"
-            )
+            raise busy(lock, self.project.folder)
         try:
-            door.bind()
+            if door is not None:
+                door.bind()
         except NotPossible:
             lock.release()
             raise
-        stopped = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stopped.set)
+        stopped = told_to_stop()
         driver = OwnDriver(self.project, self.clock, lock)
-        async with driver.running(settles=False):
+        async with driver.running(settles=False, only=only), contextlib.AsyncExitStack() as opened:
             driver.engine.observers.append(on_turn)
             triggers = driver.triggers
-            async with triggers.active.watching(), running(triggers), door.serving(driver):
-                on_ready(triggers.active)
-                await stopped.wait()
+            if door is not None:
+                for part in (triggers.active.watching(), running(triggers), door.serving(driver)):
+                    await opened.enter_async_context(part)
+            on_ready(triggers.active)
+            await stopped.wait()
 
 
 class OwnDriver:
@@ -184,9 +182,10 @@ class OwnDriver:
         self._looked_at = -LOOK
 
     @contextlib.asynccontextmanager
-    async def running(self, *, settles: bool = True) -> AsyncIterator[None]:
+    async def running(self, *, settles: bool = True, only: Sequence[str] = ()) -> AsyncIterator[None]:
         """The engine, its store and its listener, from the lock to its release. `settles`: not before those who watch
-        a run from another process have seen it rest, and calls of other runs that are out have their answer.
+        a run from another process have seen it rest, and calls of other runs that are out have their answer. `only`:
+        see `made_engine`.
 
         Raises StoreError for a database that was put back from a copy: a person must look first.
         """
@@ -197,7 +196,10 @@ class OwnDriver:
             gc.freeze()  # what was imported stays, so no collection need look at it while runs are driven
             opened.callback(gc.unfreeze)
             url = database_url(self._project.folder, self._project.settings)
-            self.store = open_store(self._project.folder, clock=self._clock, writable=True, lock=self._lock, url=url)
+            drives = self._project.settings.cluster is None  # else any worker may have what is reported here
+            self.store = open_store(
+                self._project.folder, clock=self._clock, writable=True, lock=self._lock, url=url, drives=drives
+            )
             opened.callback(self.store.close)
             if self.store.restored:
                 raise StoreError(
@@ -209,8 +211,8 @@ class OwnDriver:
             opened.push_async_callback(self.outside.close)
             self.post = Post(lambda: self._project, self.outside.present, self.outside.secret)
             self.desk = ProjectDesk(self._project_now, self.post.channels)
-            self.engine = Embedded(
-                self.store, self.outside, self._clock, workers=self._project.settings.runs_at_once, desk=self.desk
+            self.engine = made_engine(
+                self._project, self.store, self.outside, self._clock, self.desk, lasts=not settles, only=only
             )
             self.engine.limits.set_bounds(bounds_of(self._project))
             self.following = Following(self.store, self.engine, self._clock)

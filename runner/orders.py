@@ -8,7 +8,7 @@ from typing import Protocol
 
 from runner.contract import Json
 from runner.driver import Driver
-from runner.engine.embedded import Embedded
+from runner.engine.carrier import Carrier
 from runner.engine.handover import Tell
 from runner.engine.starting import Wish
 from runner.people.approvals import Decision
@@ -23,7 +23,7 @@ from runner.triggers.webhook import Webhooks
 class Engaged(Driver, Protocol):
     """The driver that has the engine."""
 
-    engine: Embedded
+    engine: Carrier
     hooks: Webhooks
 
     async def follow_for(self, run: str, patience: int, tell: Tell) -> RunView:

@@ -38,6 +38,7 @@ FLOORS = {
     "runner.rehearsal": 4,
     "runner.driver": 5,
     "runner.drilling": 5,
+    "runner.engines": 5,
     "runner.far": 5,
     "runner.following": 5,
     "runner.orders": 5,

@@ -27,6 +27,8 @@ NOUNS: dict[str, str] = {
     "run": "run a flow, and watch it",
     "go-live": "take a flow out of draft: checked, drilled, and the word in its file changed",
     "serve": "drive the project's runs and show its pages until it is stopped",
+    "worker": "carry the project's runs, without pages, until it is stopped",
+    "engine": "move the runs to the other engine",
     "runs": "list, show, watch, pause, stop, compensate and settle runs",
     "events": "send an event that runs wait for, list what is kept and who waits",
     "triggers": "what starts flows by itself, what came, and what it led to",

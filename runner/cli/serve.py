@@ -39,12 +39,12 @@ def serve(
         told: list[str] = []
         door = WebDoor(amends, host=host, port=port, on_open=lambda *pages: told.extend(_pages(*pages)))
         asyncio.run(
-            amends.serve(lambda active: _ready(amends, active, told), partial(_tell, place.zone_of(amends)), door)
+            amends.serve(lambda active: _ready(amends, active, told), partial(tell, place.zone_of(amends)), door)
         )
         page.say("Stopped. Runs that have not ended go on with the next start.")
 
 
-def _tell(zone: str, run: str, events: Sequence[e.Event], state: State) -> None:
+def tell(zone: str, run: str, events: Sequence[e.Event], state: State) -> None:
     """One line for a run that has ended or needs somebody."""
     at = f"{datetime.now(ZoneInfo(zone)):%H:%M:%S} {run} ({state.flow})"
     for event in events:

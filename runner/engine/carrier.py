@@ -18,7 +18,7 @@ from runner.core import events as e
 from runner.core.fold import fold
 from runner.core.recall import recall
 from runner.core.state import State
-from runner.engine.advance import Turn, admit_within, advance, append_of, columns_of, frozen_request
+from runner.engine.advance import Admit, Turn, admit_within, advance, append_of, columns_of, frozen_request
 from runner.engine.driven import OPEN_DESK, Desk, Driven, Outside, Rest
 from runner.engine.limits import Begun, Limits
 from runner.engine.past import Past, StoredItems
@@ -71,6 +71,10 @@ class Carrier(ABC):
     @abstractmethod
     def wake(self, run: str) -> None:
         """Something was reported about this run: decide again."""
+
+    @abstractmethod
+    def is_at_work(self, run: str) -> bool:
+        """Whether this process drives the run, or is about to."""
 
     @abstractmethod
     async def rest(self, run: str) -> None:
@@ -224,9 +228,11 @@ class Carrier(ABC):
         return advance(
             driven.bundle, driven.state, now=self._now(driven.state), fence=self._fence, reported=reported,
             connect=lambda name: self._outside.connector(driven.bundle, name), kept=kept,
-            slots=0 if self._is_stopping else self._workers,
-            admit=None if self.limits.is_idle else admit_within(self.limits), desk=self._desk,
+            slots=0 if self._is_stopping else self._workers, admit=self._admit(), desk=self._desk,
         )  # fmt: skip
+
+    def _admit(self) -> Admit | None:
+        return None if self.limits.is_idle else admit_within(self.limits)
 
     def _follow(self, driven: Driven, turn: Turn) -> NewRun | None:
         """The run that is started together with this one's end."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -27,6 +28,8 @@ from runner.language.flow import Duration
 from runner.language.people import Language, SecretModel, ZoneText, checked
 from runner.language.source import Source, read
 
+_ADDRESS = re.compile(r"^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):[0-9]{1,5}$")
+_QUEUE = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$")
 _KEY = re.compile(r"^[0-9a-f]{64}$")
 _URL = re.compile(r"^https?://[^\s/?#]+(/[^\s?#]*)?$")
 
@@ -40,14 +43,32 @@ def _is_provider(text: str) -> bool:
 KeyText = Annotated[str, checked(_KEY.match, "{} is no public key; `amends log key` prints it, 64 digits and letters")]
 SizeText = Annotated[str, checked(read_size, "{} is not a size; it is written 500 KB, 20 MB or 1 GB")]
 UrlText = Annotated[str, checked(_URL.match, "{} is not an address; it is written https://amends.acme.example")]
+AddressText = Annotated[str, checked(_ADDRESS.match, "{} is no address of a cluster; it is written temporal:7233")]
+QueueText = Annotated[str, checked(_QUEUE.match, "{} is no name of a task queue; letters, digits, - and _ make one")]
 ProviderText = Annotated[str, checked(_is_provider, "{} is no provider; it is written https://login.acme.example")]
 
 
-class TemporalModel(Model, title="temporal", spoken="engine"):
-    """A Temporal cluster carries the runs."""
+class TlsModel(Model, title="tls", spoken="tls"):
+    """How the cluster proves who it is, and we who we are. Paths are from the project's folder on."""
 
-    temporal: Sentence = required("Its address.", "temporal:7233")
+    ca: Sentence = optional("The file with its authority's certificate. Default: the usual ones.", "temporal-ca.pem")
+    cert: Sentence = optional("The file with our certificate.", "temporal-client.pem")
+    key: SecretModel = optional("The secret with our certificate's key, as PEM.", {"secret": "TEMPORAL_KEY"})
+    name: Sentence = optional("The name in its certificate, where it is not that of the address.", "temporal.internal")
+
+
+class TemporalModel(Model, title="temporal", spoken="engine"):
+    """A Temporal cluster drives the runs."""
+
+    temporal: AddressText = required("Its address.", "temporal:7233")
     namespace: Sentence = optional("Its namespace. Default: default.", "default")
+    tls: Annotated[Any, Forms(switch=bool, map=TlsModel)] = optional(
+        "Whether it is reached over TLS; default: where there is an api_key.", True, {"ca": "temporal-ca.pem"}
+    )
+    api_key: SecretModel = optional("The secret with its API key.", {"secret": "TEMPORAL_API_KEY"})
+    queue: QueueText = optional("The task queue: one for each project of a namespace. Default: amends.", "acme-ops")
+    apart: list[Name] = optional("Connections that are reached by `amends worker --connections` alone.", ["billing"])
+    ui: UrlText = optional("Where its pages are, for links from ours.", "https://temporal.acme.example")
 
 
 Engine = Annotated[Any, Forms(text=Literal["embedded"], map=TemporalModel)]
@@ -117,7 +138,28 @@ class AmendsModel(Model, title="Amends project", spoken="amends.yaml"):
 
 KEEP = Duration(amount=400, unit="day")
 
-_FORMS = by_tag(SecretModel, TemporalModel)
+_FORMS = by_tag(SecretModel, TemporalModel, TlsModel)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cluster:
+    """The Temporal cluster that drives the runs. `api_key` names a secret; empty: none.
+
+    `tls` is None where it is not used; else its words, as far as they are given: ca, cert (paths), key (a secret's
+    name), name. `apart` are connections that only workers of their own reach.
+    """
+
+    address: str
+    namespace: str = "default"
+    queue: str = "amends"
+    api_key: str = ""
+    tls: Mapping[str, str] | None = None
+    apart: frozenset[str] = frozenset()
+    ui: str = ""
+
+    def page(self, run: str) -> str:
+        """The page of a run; empty where the cluster's pages are not named."""
+        return f"{self.ui}/namespaces/{self.namespace}/workflows/{run}" if self.ui else ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,8 +201,7 @@ class Settings:
     public_url: str = "http://127.0.0.1:8484"
     database: str = ".amends/amends.db"
     database_secret: str = ""
-    temporal: str = ""
-    namespace: str = "default"
+    cluster: Cluster | None = None
     tell_by: str = ""
     admin: str = ""
     sign_in: SignIn | None = None
@@ -173,7 +214,7 @@ class Settings:
     @property
     def engine(self) -> str:
         """`embedded` or `temporal`."""
-        return "temporal" if self.temporal else "embedded"
+        return "temporal" if self.cluster is not None else "embedded"
 
 
 def project_name(folder: str) -> str:
@@ -214,6 +255,19 @@ def _settings(model: Any, default: Settings) -> Settings:
         keep=duration(model.keep) if model.keep else default.keep,
         file_limit=read_size(limits.file) if limits is not None and limits.file else default.file_limit,
         **given(model, "project", "zone", "language", "mode", "tell_by", "admin"),
-        **given(model.engine, "temporal", "namespace"),
+        cluster=_cluster(model.engine) if isinstance(model.engine, TemporalModel) else None,
         **given(limits, "runs_at_once"),
     )
+
+
+def _cluster(model: Any) -> Cluster:
+    key = model.api_key.secret if model.api_key is not None else ""
+    tls: Mapping[str, str] | None = {} if model.tls is True or (model.tls is None and key) else None
+    if isinstance(model.tls, TlsModel):
+        tls = given(model.tls, "ca", "cert", "name")
+        if secret := given(model.tls, "key"):
+            tls = {**tls, "key": secret["key"].secret}
+    return Cluster(
+        address=model.temporal, api_key=key, tls=tls, apart=frozenset(model.apart or ()),
+        ui=(model.ui or "").rstrip("/"), **given(model, "namespace", "queue"),
+    )  # fmt: skip

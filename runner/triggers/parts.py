@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from runner.clock import Clock
 from runner.contract import Connector
-from runner.engine.embedded import Embedded
+from runner.engine.carrier import Carrier
 from runner.errors import StoreError
 from runner.store.arrivals import TROUBLE, cursor
 from runner.store.sql import SqlStore
@@ -27,7 +27,7 @@ class Parts:
     active: Active
     intake: Intake
     store: SqlStore
-    engine: Embedded
+    engine: Carrier
     clock: Clock
     connect: Callable[[str], Connector]
     on_event: list[Callable[[], None]]

@@ -124,8 +124,16 @@ def facts(console: Console, story: Story) -> Sequence[tuple[str, str]]:
         (_("Record"), f"{words.plain(view.record)}{held}" if view.record else ""),
         (_("After"), _("it cleans up after run {run}", run=view.continues) if view.continues else ""),
         (_("Flow version"), view.bundle[:12]),
+        ("Temporal", _in_cluster(console, view.run)),
     )
     return [(name, text) for name, text in found if text]
+
+
+def _in_cluster(console: Console, run: str) -> str:
+    """A link to the run's page in the cluster that drives it; empty where there is none."""
+    cluster = console.amends.settings.cluster
+    address = cluster.page(run) if cluster is not None else ""
+    return Markup('<a href="{}">{}</a>').format(address, run) if address else ""
 
 
 @ROUTES.get("/runs/{run}/order/{name}")

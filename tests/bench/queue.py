@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.engine.embedded import Embedded
 from runner.engine.line import Line
 from runner.engine.starting import Wish
 from runner.store.facts import RunFilter
@@ -50,6 +51,7 @@ async def play(folder: Path, size: int) -> Judged:
             await ground.until(lambda: driver.store.run(small).status == "succeeded", end)
             start = time.perf_counter() - at
             await ground.until(lambda: len(taken) >= wanted, end)
+            assert isinstance(driver.engine, Embedded)
             held = len(driver.engine._line._known)
             page = copies.times(lambda: driver.store.runs(RunFilter(flow="noop")), PAGES // 2)
             page += copies.times(lambda: driver.store.runs(RunFilter(status=("queued",))), PAGES // 2)

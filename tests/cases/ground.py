@@ -14,6 +14,7 @@ from runner.clock import MachineClock
 from runner.contract import Json
 from runner.core import events as e
 from runner.core.state import State
+from runner.engine.embedded import Embedded
 from runner.engine.past import read_state
 from runner.engine.starting import Wish
 from runner.language.project import Project
@@ -147,6 +148,12 @@ class Engine:
 
     def __init__(self, driver: OwnDriver) -> None:
         self.driver = driver
+
+    @property
+    def embedded(self) -> Embedded:
+        """The engine itself, where a test looks into it."""
+        assert isinstance(self.driver.engine, Embedded)
+        return self.driver.engine
 
     @property
     def store(self) -> SqlStore:

@@ -216,7 +216,7 @@ async def test_one_run_that_cannot_be_read_stops_no_other(
 @pytest.mark.parametrize("later", range(4))
 async def test_an_engine_that_is_stopped_as_an_alarm_comes_stops(tmp_path: Path, later: int) -> None:
     async with opened(tmp_path, OWN) as ground, ground.engine() as engine:
-        own = engine.driver.engine
+        own = engine.embedded
         await asyncio.sleep(0.01)
         own._alarm.set(0)
         for _ in range(later):

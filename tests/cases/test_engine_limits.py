@@ -56,7 +56,7 @@ async def test_two_hundred_runs_and_never_more_than_three_calls_at_once(tmp_path
             resting = [view for view in engine.store.runs(RunFilter(limit=500)) if view.status == "waiting"]
             assert {(view.waiting_for, view.at_step) for view in resting} == {("a place at shop", "deal")}
             assert not intents(engine.events(resting[0].run), "deal"), "an intent does not wait"
-            await until(lambda: len(engine.driver.engine._driving) < 10)  # who stands in line needs no worker
+            await until(lambda: len(engine.embedded._driving) < 10)  # who stands in line needs no worker
             await _ended(engine, runs)
             assert (ground.shop.most_busy, len(ground.made("/deal"))) == (3, 200)
             assert engine.driver.engine.limits.usage()["shop"]["in_use"] == 0
@@ -297,7 +297,7 @@ async def test_a_run_whose_ticket_was_lost_is_found_and_taken_up(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with opened(tmp_path, MANY) as ground, ground.engine() as engine:
-        inner = engine.driver.engine
+        inner = engine.embedded
         await engine.driver.hold(Hold(kind="connection", name="shop", by=ME))
         [run] = await _start(engine, ground, "many", 1)
         assert (await engine.rest(run)).status == "waiting"

@@ -14,7 +14,7 @@ import pytest
 from runner.app import Amends
 from runner.clock import MachineClock
 from runner.core import events as e
-from runner.engine.embedded import Embedded
+from runner.engine.carrier import Carrier
 from runner.engine.starting import Wish
 from runner.errors import NotPossible
 from runner.people.holds import Hold
@@ -178,7 +178,7 @@ async def test_a_run_that_nobody_wakes_is_seen(tmp_path: Path, monkeypatch: pyte
         two = await engine.run("bill", "b", one="7")
         an_hour_on = MachineClock().now() + 3_600_000
         assert engine.store.without_witness(an_hour_on) == []
-        monkeypatch.setattr(Embedded, "_pass_on", lambda *_: None)
+        monkeypatch.setattr(Carrier, "_pass_on", lambda *_: None)
         await engine.until(one, "succeeded")
         assert engine.store.without_witness(an_hour_on) == [two.run]
 

@@ -22,7 +22,7 @@ from rich.console import Console
 from runner.cli import NOUNS, page, run_command
 from runner.cli.failures import guarded
 from runner.cli.lists import run_lines
-from runner.cli.serve import _tell
+from runner.cli.serve import tell
 from runner.cli.watching import code_of
 from runner.core import events as e
 from runner.core.state import State
@@ -740,6 +740,6 @@ def test_what_serve_prints_has_the_times_of_the_project(capsys: pytest.CaptureFi
     state = cast(State, types.SimpleNamespace(flow="small"))
     hours = set()
     for zone in ("Asia/Tokyo", "UTC"):
-        _tell(zone, "R-1", [e.RunFinished(at=0, status="succeeded")], state)
+        tell(zone, "R-1", [e.RunFinished(at=0, status="succeeded")], state)
         hours.add(capsys.readouterr().out[:2])
     assert len(hours) == 2

@@ -13,6 +13,7 @@ import pytest
 from runner.app import OwnDriver
 from runner.clock import MachineClock
 from runner.core import events as e
+from runner.engine.embedded import Embedded
 from runner.engine.starting import Wish
 from runner.language.project import Project
 from runner.store.lock import EngineLock
@@ -51,6 +52,7 @@ async def test_engines_share_the_work_and_nothing_happens_twice(
                     connection.execute("UPDATE runs SET fence = %s WHERE fence = %s", fences)
                     connection.execute("DELETE FROM engines WHERE fence = %s", fences[1:])
                 heir.engine.wake(started.run)
+                assert isinstance(heir.engine, Embedded)
                 heir.engine._hear(0, "left")
             return started.run
 

@@ -21,7 +21,7 @@ from runner.language.problems import render_all
 from runner.language.project import Project
 from runner.language.rehearsed import is_flow_test, load_flow_test
 from runner.language.schema import as_text, is_stale, schemas, write_schemas
-from runner.language.settings import Settings, SignIn, load_settings
+from runner.language.settings import Cluster, Settings, SignIn, load_settings
 from tests.language.ground import BILLING, CRM, HTTP, MAIL, TASKS, Kind, facts
 
 ROOT = Path(__file__).parents[2]
@@ -152,7 +152,14 @@ language: ja
 mode: draft
 public_url: https://amends.acme.example/
 database: { secret: DATABASE_URL }
-engine: { temporal: "temporal:7233", namespace: ops }
+engine:
+  temporal: temporal:7233
+  namespace: ops
+  tls: { ca: ca.pem, cert: us.pem, key: { secret: TLS_KEY }, name: temporal.internal }
+  api_key: { secret: TEMPORAL_API_KEY }
+  queue: acme-ops
+  apart: [billing]
+  ui: https://temporal.acme.example/
 tell_by: mail
 admin: person:tom
 sign_in: { oidc: https://login.acme.example, client: amends, secret: { secret: OIDC_SECRET }, claim: upn }
@@ -169,8 +176,15 @@ limits: { file: 5 MB, runs_at_once: 7 }
         mode="draft",
         public_url="https://amends.acme.example",
         database_secret="DATABASE_URL",
-        temporal="temporal:7233",
-        namespace="ops",
+        cluster=Cluster(
+            address="temporal:7233",
+            namespace="ops",
+            queue="acme-ops",
+            api_key="TEMPORAL_API_KEY",
+            tls={"ca": "ca.pem", "cert": "us.pem", "key": "TLS_KEY", "name": "temporal.internal"},
+            apart=frozenset({"billing"}),
+            ui="https://temporal.acme.example",
+        ),
         tell_by="mail",
         admin="person:tom",
         sign_in=SignIn(oidc="https://login.acme.example", client="amends", secret="OIDC_SECRET", claim="upn"),
@@ -191,6 +205,12 @@ limits: { file: 5 MB, runs_at_once: 7 }
         ("sign_in: { oidc: http://login.acme.example, client: a, secret: { secret: A } }\n", 'FL006 1:18 "http://login.acme.example" is no provider | it is written https://login.acme.example'),
         ("engin: embedded\n", 'FL003 1:1 "engin" is not a key of amends.yaml | did you mean "engine"?'),
         ("engine: embeded\n", 'FL006 1:9 "engine" cannot be "embeded" | did you mean "embedded"?'),
+        ('engine: { temporal: "temporal" }\n', 'FL006 1:21 "temporal" is no address of a cluster | it is written temporal:7233'),
+        ('engine: { temporal: "t:7233", queue: "a.b" }\n', 'FL006 1:38 "a.b" is no name of a task queue | letters, digits, - and _ make one'),
+        ('engine: { temporal: "t:7233", api_key: abc }\n', 'FL006 1:40 "api_key" needs a map (lines of key: value), not the text "abc" | '),
+        ('engine: { temporal: "t:7233", tls: [a] }\n', 'FL006 1:36 "tls" cannot be a list | for example tls: true'),
+        ('engine: { namespace: ops }\n', 'FL005 1:9 engine has no "temporal" | for example temporal: temporal:7233'),
+        ('engine: { temporal: "t:7233", namspace: ops }\n', 'FL003 1:31 "namspace" is not a key of engine | did you mean "namespace"?'),
         ("database: { secrt: A }\n", 'FL003 1:13 "secrt" is not a key of a secret | did you mean "secret"?'),
     ],
 )  # fmt: skip

@@ -1,0 +1,60 @@
+"""Runs that change their engine: each open one gets a driver in the cluster, or loses it. The log stays as it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from temporalio.client import Client
+from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.service import RPCError, RPCStatusCode
+
+from runner.engine.temporal.cluster import sweeper
+from runner.engine.temporal.workflow import RUN, Began
+
+AT_ONCE = 32
+WHY = "the runs of this project went back to the embedded engine"
+
+
+async def begin_all(client: Client, queue: str, runs: Sequence[str]) -> None:
+    """Every run has its driver, also where it had one. The first worker that comes carries them on."""
+
+    async def begin(run: str) -> None:
+        await client.start_workflow(
+            RUN, Began(), id=run, task_queue=queue, id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING
+        )
+
+    await _each(runs, begin)
+
+
+async def end_all(client: Client, queue: str, runs: Sequence[str]) -> int:
+    """No run has a driver any more, and the sweeper is gone. How many there were."""
+    ended: list[str] = []
+
+    async def end(run: str) -> None:
+        if await _is_there(client.get_workflow_handle(run).terminate(reason=WHY)):
+            ended.append(run)
+
+    await _is_there(client.get_schedule_handle(sweeper(queue)).delete())
+    await _each(runs, end)
+    return len(ended)
+
+
+async def _is_there(asked: Awaitable[None]) -> bool:
+    try:
+        await asked
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return False
+    return True
+
+
+async def _each(runs: Sequence[str], do: Callable[[str], Awaitable[None]]) -> None:
+    left = iter(runs)
+
+    async def some() -> None:
+        for run in left:
+            await do(run)
+
+    await asyncio.gather(*(some() for _ in range(AT_ONCE)))

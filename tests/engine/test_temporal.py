@@ -1,0 +1,206 @@
+"""Runs that a Temporal cluster drives, on the real server: what travels, what may be lost, who carries what."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
+from temporalio.service import RPCError
+
+from runner.cli import engine as engine_command
+from runner.cli import place
+from runner.engine.temporal.cluster import connect, sweeper
+from runner.engine.temporal.engine import TemporalEngine
+from runner.errors import NotPossible, SettingsError
+from runner.language.settings import Cluster, load_settings
+from tests.cases.ground import Engine, Ground, flow, opened
+from tests.support.says import refused
+from tests.support.temporal import TemporalServer
+
+
+def step(name: str, undo: str) -> str:
+    return f"""  - id: {name}
+    do: shop.{name}
+    with: {{ note: "${{{{ inputs.name }}}}", of: "", amount: 1 }}
+    compensate: {{ cancel: shop.{undo}, with: {{ note: back, of: "${{{{ output.id }}}}", amount: 1 }} }}
+"""
+
+
+RESERVE, CHARGE = step("reserve", "release"), step("charge", "refund")
+WAIT = '  - { id: "yes", wait_for: said.yes, match: { who: "${{ inputs.name }}" } }\n'
+NAP = "  - { id: nap, wait: 1500 ms }\n"
+ASKS = flow("asks", RESERVE + WAIT + CHARGE)
+NAPS = flow("naps", RESERVE + NAP + CHARGE)
+SAGA = flow("saga", RESERVE + CHARGE)
+PERSONAL = "Aya-who-is-nobodys-business"
+
+
+@asynccontextmanager
+async def driven(folder: Path, server: TemporalServer, *, more: str = "") -> AsyncIterator[Ground]:
+    """A project whose runs the cluster drives."""
+    async with opened(folder, ASKS, NAPS, SAGA) as ground:
+        said = f'engine: {{ temporal: "{server.address}", queue: q{secrets.token_hex(6)}{more} }}\n'
+        (ground.folder / "amends.yaml").write_text(said)
+        yield ground
+
+
+def cluster_of(ground: Ground) -> Cluster:
+    found = ground.project().settings.cluster
+    assert found is not None
+    return found
+
+
+async def client_of(ground: Ground) -> Client:
+    return await connect(cluster_of(ground), ground.folder, lambda _: "")
+
+
+async def said_yes(engine: Engine, who: str = PERSONAL) -> None:
+    assert await engine.driver.send_event(secrets.token_hex(8), "said.yes", {"who": who}, "test")
+
+
+async def ended(handle: WorkflowHandle[object, object]) -> None:
+    async with asyncio.timeout(30):
+        while (await handle.describe()).status is WorkflowExecutionStatus.RUNNING:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+async def test_a_run_goes_its_way_and_only_ids_and_times_travel(tmp_path: Path, temporal: TemporalServer) -> None:
+    async with driven(tmp_path, temporal) as ground:
+        client = await client_of(ground)
+        async with ground.engine() as engine:
+            run = await engine.start("asks", "k1", name=PERSONAL)
+            assert await engine.start("asks", "k1", name=PERSONAL) == run
+            await engine.until(run, "waiting")
+            await said_yes(engine)
+            await engine.driver.engine.rest(run)
+            assert engine.store.run(run).status == "succeeded"
+            engine.holds(run)
+            ground.shop.script("POST /charge", refused(422))
+            lost = await engine.run("saga", "k2", name=PERSONAL)
+            assert (lost.status, engine.dispositions(lost.run)) == ("compensated", {"reserve": "undone"})
+        assert ground.effects() == ["/reserve", "/charge", "/reserve", "/release"]
+        for each in (run, lost.run):
+            handle: WorkflowHandle[object, object] = client.get_workflow_handle(each)
+            await ended(handle)
+            history = (await handle.fetch_history()).to_json()
+            assert PERSONAL not in history
+            shown = {str(pair.value) for pair in (await handle.describe()).typed_search_attributes}
+            assert shown >= ({"asks", "succeeded"} if each == run else {"saga", "compensated"})
+
+
+async def test_the_log_is_the_truth_whatever_the_cluster_has_lost(tmp_path: Path, temporal: TemporalServer) -> None:
+    async with driven(tmp_path, temporal) as ground:
+        client = await client_of(ground)
+        async with ground.engine() as engine:
+            asks, naps = await engine.start("asks", "k1", name=PERSONAL), await engine.start("naps", "k2", name="b")
+            for run in (asks, naps):
+                await engine.until(run, "waiting")
+                await client.get_workflow_handle(run).terminate(reason="lost")
+            await said_yes(engine)
+            assert (await engine.rest(asks)).status == "succeeded"
+            wakes = engine.store.run(naps).wake_at
+            assert wakes is not None
+            assert isinstance(engine.driver.engine, TemporalEngine)
+            await asyncio.sleep(max(wakes - engine.driver._clock.now(), 0) / 1000)
+            assert engine.store.run(naps).status == "waiting"
+            assert engine.driver.engine.wake_forgotten(settled=0) == 1
+            await engine.until(naps, "succeeded")
+            engine.holds(naps)
+        assert sorted(ground.effects()) == ["/charge", "/charge", "/reserve", "/reserve"]
+
+
+async def test_the_server_is_killed_and_comes_back(tmp_path: Path, temporal: TemporalServer) -> None:
+    async with driven(tmp_path, temporal) as ground, ground.engine() as engine:
+        runs = [await engine.start("naps", f"k{number}", name="a") for number in range(4)]
+        await engine.until(runs[-1], "waiting")
+        temporal.kill()
+        started = await engine.start("saga", "late", name="b")
+        temporal.start()
+        for run in (*runs, started):
+            async with asyncio.timeout(40):
+                while engine.store.run(run).status != "succeeded":  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+        assert sorted(ground.effects()) == sorted(["/reserve", "/charge"] * 5)
+
+
+async def test_runs_change_their_engine_while_they_wait(
+    tmp_path: Path, temporal: TemporalServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with driven(tmp_path, temporal) as ground:
+        settings = ground.folder / "amends.yaml"
+        in_cluster, cluster = settings.read_text(), cluster_of(ground)
+        client = await client_of(ground)
+        settings.write_text("engine: embedded\n")
+        async with ground.engine() as engine:
+            asks, naps = await engine.start("asks", "k1", name=PERSONAL), await engine.start("naps", "k2", name="b")
+            for run in (asks, naps):
+                await engine.until(run, "waiting")
+        settings.write_text(in_cluster)
+        await asyncio.to_thread(moved, ground.folder, "temporal")
+        assert "2 runs have a driver" in capsys.readouterr().out
+        async with ground.engine() as engine:
+            await engine.until(naps, "succeeded")
+            more = await engine.start("asks", "k3", name="c")
+            await engine.until(more, "waiting")
+        await asyncio.to_thread(moved, ground.folder, "embedded")
+        assert "2 drivers ended" in capsys.readouterr().out
+        assert settings.read_text() == f"# {in_cluster}engine: embedded\n"
+        for run in (asks, more):
+            assert (await client.get_workflow_handle(run).describe()).status is WorkflowExecutionStatus.TERMINATED
+        with pytest.raises(RPCError):
+            await client.get_schedule_handle(sweeper(cluster.queue)).describe()
+        async with ground.engine() as engine:
+            for who, run in ((PERSONAL, asks), ("c", more)):
+                await said_yes(engine, who)
+                assert (await engine.rest(run)).status == "succeeded"
+                engine.holds(run)
+        assert sorted(ground.effects()) == sorted(["/reserve", "/charge"] * 3)
+
+
+def moved(folder: Path, to: str) -> None:
+    token = place.FOLDER.set(folder)
+    try:
+        engine_command.move(engine_command.Engine(to))
+    finally:
+        place.FOLDER.reset(token)
+
+
+async def test_a_connection_is_reached_by_its_own_workers_alone(tmp_path: Path, temporal: TemporalServer) -> None:
+    async with driven(tmp_path, temporal, more=", apart: [shop]") as ground, ground.engine() as engine:
+        run = await engine.start("saga", "k1", name="a")
+        await asyncio.sleep(2)
+        assert ground.effects() == []
+        apart = TemporalEngine(
+            engine.store, engine.driver.outside, engine.driver._clock, cluster=cluster_of(ground),
+            folder=ground.folder, secret=lambda _: "", only=("shop",),
+        )  # fmt: skip
+        await apart.start()
+        await engine.until(run, "succeeded")
+        await apart.stop()
+        engine.holds(run)
+        assert ground.effects() == ["/reserve", "/charge"]
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("{ temporal: '127.0.0.1:1' }", "the Temporal cluster at 127.0.0.1:1 (amends.yaml, engine) cannot be reached; start it, or correct the address"),
+        ("{ temporal: 'HERE', namespace: nowhere }", 'has no namespace "nowhere"; make it with `temporal operator namespace create nowhere`, or correct the name'),
+        ("{ temporal: 'HERE', tls: { ca: none.pem } }", "none.pem that engine: tls names cannot be read"),
+        ("{ temporal: 'HERE', tls: true }", "cannot be reached; look at its address and at tls"),
+    ],
+)  # fmt: skip
+async def test_a_cluster_that_cannot_be_used_is_told_in_a_sentence(
+    said: str, told: str, tmp_path: Path, temporal: TemporalServer
+) -> None:
+    settings, _, problems = load_settings(f"engine: {said}".replace("HERE", temporal.address), "a", folder="a")
+    assert not problems
+    assert settings.cluster is not None
+    with pytest.raises((NotPossible, SettingsError)) as raised:
+        await connect(settings.cluster, tmp_path, lambda _: "")
+    assert told in str(raised.value)
