@@ -183,7 +183,7 @@ async def test_broken_connections_lose_nothing_and_repeat_nothing(
                 async with asyncio.timeout(60):
                     await driver.engine.rest(run)
                     # A run that could not be read is taken up again a moment later, and rests until then.
-                    while await asyncio.to_thread(is_open, driver.store, run):
+                    while await asyncio.to_thread(is_open, driver.store, run):  # noqa: ASYNC110 - it is read
                         await asyncio.sleep(0.1)
             ended.set()
             await breaking
