@@ -16,6 +16,7 @@ from runner.core.state import State
 from runner.engine.embedded import Embedded
 from runner.engine.starting import Wish, start_run
 from runner.errors import AlreadySo, NotPossible
+from runner.following import Following
 from runner.people.holds import Hold
 from runner.people.operations import Order, give, pinned
 from runner.people.rerun import wish_anew
@@ -127,6 +128,7 @@ class Stage:
         if self.name == "between":
             driver = self.engine.driver
             driver.engine = Embedded(driver.store, driver.outside, MachineClock())
+            driver.following = Following(driver.store, driver.engine, MachineClock())
             await driver.engine.start()
         await self.engine.rest(run)
         self.engine.holds(run)
