@@ -201,6 +201,7 @@ class Carrier(ABC):
             goes_on = turn.intents or driven.calls or turn.has_more or turn.recall is not None
             rests = not goes_on and self.limits.waits_for(driven.run) is None
             try:
+                driven.asked_at = self._clock.monotonic()
                 driven.end = await self._store.append(
                     append_of(
                         turn, fence=self._fence, previous_hash=driven.end.hash, told=driven.told, columns=columns,
@@ -331,7 +332,7 @@ class Carrier(ABC):
         A call that is alone is made here, without a task of its own; actions on our own tables are carried out and
         recorded here.
         """
-        committed = self._clock.monotonic()
+        committed = driven.asked_at  # not when this process heard of it: it may have stood still in between
         is_alone = len(turn.intents) == 1 and not driven.calls and self.limits.waits_for(driven.run) is None
         reported: tuple[e.Event, ...] | None = None
         for intent in turn.intents:

@@ -80,7 +80,8 @@ class Driven:
 
     `columns`, `waits` and `told` are what the tables beside the log were last written for; None and an empty state
     where that is not known, because reports may have come in between. `is_left`: it was written that others
-    may take the run. `woken` is set when something was reported.
+    may take the run. `asked_at`: when the last commit was asked for, by the monotonic clock. `woken` is set when
+    something was reported.
     """
 
     run: str
@@ -91,5 +92,6 @@ class Driven:
     columns: RunColumns | None = None
     waits: tuple[str, ...] | None = None
     is_left: bool = False
+    asked_at: int = 0
     told: State = field(default_factory=State)
     calls: dict[asyncio.Task[Outcome], e.CallIntended] = field(default_factory=dict)
