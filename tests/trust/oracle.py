@@ -138,11 +138,17 @@ def no_orphans_and_no_phantoms(log: Installation, ledger: Truth) -> Iterator[str
         if key not in intended:
             yield f"an effect of {key}, which no intent has"
     known = {run: _known(events) for run, events in log.logs.items()}
+    adopted = {
+        (run, *event.call, event.generation)
+        for run, events in log.logs.items()
+        for event in events
+        if isinstance(event, e.CallSettled) and event.adopted
+    }
     for key, (run, intent) in intended.items():
         if not _is_covered(intent, ledger) or not ledger.is_honest:
             continue
         is_known, times = (*intent.call, intent.generation) in known[run], ledger.effects.get(key, 0)
-        if is_known and not times:
+        if is_known and not times and (run, *intent.call, intent.generation) not in adopted:
             yield f"{named(intent)} of run {run} is recorded as done, and nothing happened"
         if times and not is_known and _ended(log.logs[run]) and not _by_hand(log.logs[run], intent):
             yield f"{named(intent)} of run {run} had its effect, and the log does not know"

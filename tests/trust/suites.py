@@ -12,6 +12,5 @@ SUITES = {
     "power": "tests.trust.power",
     "secrets": "tests.trust.secrets",
     "simulation": "tests.trust.simulation",
-    "soak": "tests.trust.soak",
 }
 """One line each, in the order of the alphabet."""

@@ -1,0 +1,39 @@
+"""The simulation in its short form: some hundred seeds, the same traces in two processes, and mistakes that are seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.trust.sim.mistakes import MISTAKES, caught_by
+from tests.trust.sim.play import FAULTS
+from tests.trust.simulation import play_all, traces_of
+
+SEEDS, PORTIONS = 150, 3
+FEWEST = 24
+QUICK = (
+    "a refused decision is carried out all the same", "what a dead engine left open stays open",
+    "what a dead engine had sent counts as not sent", "the effects are not written",
+    "the chain does not hold what came before", "the attempt is part of the key",
+    "a covered step does not wait for its approval", "silence is a yes",
+)  # fmt: skip
+"""Mistakes that the first seeds see; all of them are played by the long form."""
+
+
+@pytest.mark.parametrize("portion", range(PORTIONS))
+def test_no_law_is_broken(portion: int) -> None:
+    size = SEEDS // PORTIONS
+    found = play_all(range(portion * size, (portion + 1) * size))
+    assert not found.wrong
+    assert found.effects >= 3 * size
+    assert sum(found.happened[name] > 0 for name in FAULTS) >= FEWEST, found.happened
+
+
+def test_the_same_seeds_give_the_same_traces_in_two_processes() -> None:
+    once, again = traces_of((3, 4, 5), "0"), traces_of((3, 4, 5), "4242")
+    assert once.startswith("['")
+    assert once == again
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_planted_mistake_is_seen(name: str) -> None:
+    assert caught_by(name, 4), MISTAKES[name].law
