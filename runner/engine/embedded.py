@@ -119,7 +119,7 @@ class Embedded(Carrier):
 
     def begin(self, started: Started, event: e.RunStarted) -> None:
         """A run that was just started here: it has its turn among those of its flow."""
-        if started.end is None:
+        if started.end is None or started.run in self._driving:  # the line may have read it out of the store before
             self.wake(started.run)
         elif self._line.put_new(started.run, event.flow):
             self._remember(started, event)
