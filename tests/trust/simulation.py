@@ -20,11 +20,11 @@ from pathlib import Path
 from tests.trust.figures import Figures
 from tests.trust.sim.city import TROUBLE
 from tests.trust.sim.mistakes import MISTAKES, caught_by
-from tests.trust.sim.play import FAULTS, Played, flows_of, play
+from tests.trust.sim.play import FAULTS, Played, empty_project, flows_of, play
 
 ROOT = Path(__file__).parent.parent.parent
 SEEDS, PORTION, MOST_WRONG = 2_000, 25, 10
-TRIED = 40
+TRIED = 100
 """Seeds that a planted mistake gets."""
 SAME = range(0, 60, 5)
 """Seeds whose traces are compared between two processes."""
@@ -88,6 +88,7 @@ def run(argv: Sequence[str]) -> int:
     figures, began = Figures(), time.monotonic()
     numbers = range(told.first, told.first + told.seeds)
     found = Sum()
+    empty_project()  # once for all processes
     with multiprocessing.get_context("fork").Pool(told.processes) as pool:
         for part in pool.imap(play_all, [numbers[at : at + PORTION] for at in range(0, len(numbers), PORTION)]):
             found.merge(part)

@@ -227,6 +227,8 @@ class City:
             machine.loop.step()
         except Died:
             self.kill(machine, "at a commit")
+        if machine.has_failed and machine.state == "up":
+            self.kill(machine, "it could not begin")
         if not self.is_calm:
             self._trouble(machine)
             if self.rng.random() < 0.004:

@@ -173,6 +173,7 @@ class Machine:
     def __init__(self, name: str, folder: Path, now: Callable[[], int], weather: Weather) -> None:
         self.name = name
         self.state = "up"
+        self.has_failed = False
         self.loop = SimLoop(now)
         self.clock = MachineTime(now)
         asyncio._set_running_loop(self.loop)
@@ -190,7 +191,14 @@ class Machine:
     def begin(self, outside: Outside, desk: Desk, workers: int) -> None:
         """The engine starts, and takes up what was left open."""
         self.engine = Embedded(self.store, outside, self.clock, workers=workers, desk=desk)
-        self.spawn(self.engine.start())
+        self.spawn(self._started())
+
+    async def _started(self) -> None:
+        """An engine that cannot begin ends; whoever looks after it starts another one."""
+        try:
+            await self.engine.start()
+        except AmendsError:
+            self.has_failed = True
 
     def spawn(self, coroutine: Any) -> None:
         """Something that this process does."""

@@ -304,7 +304,10 @@ CORE: Mapping[str, str] = {
 }
 """Of the laws' own mistakes those that are played here too, and the law that sees them."""
 
-MORE: Mapping[str, tuple[str, ...]] = {"compensations run oldest first": ("undo_classes", "all_classes", "keyed_pair")}
+MORE: Mapping[str, tuple[str, ...]] = {
+    "compensations run oldest first": ("undo_classes", "all_classes", "keyed_pair"),
+    "a forward call is tried again after forward was closed": ("keyed_pair", "once_pair", "branches_undone"),
+}
 TROUBLED = ("nothing found after a take-over is sent again",)
 for _name, _law in CORE.items():
     _plant, _flows = OF_THE_CORE[_name]

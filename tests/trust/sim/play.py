@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import random
 import shutil
@@ -281,7 +282,9 @@ def shelf() -> Path | None:
 def empty_project() -> Path:
     """A project folder with an empty database, made once by the real store."""
     place = Path(tempfile.mkdtemp(prefix="sim-empty-", dir=shelf()))
-    city = City(0, place, random.Random(0), rate=0, trouble=())
-    city.boot()
-    city.close()
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    with simulated():
+        city = City(0, place, random.Random(0), rate=0, trouble=())
+        city.boot()
+        city.close()
     return place
