@@ -26,6 +26,14 @@ __all__ = ["database", "server"]
 RUNS = 60
 
 
+def has_intended(database: str, fence: int) -> bool:
+    """Whether this engine has begun a call."""
+    asked = "SELECT count(*) FROM log WHERE type = 'CallIntended' AND data::jsonb ->> 'fence' = %s"
+    with psycopg.connect(database) as connection:
+        row = connection.execute(asked, (str(fence),)).fetchone()
+    return row is not None and row[0] > 0
+
+
 async def test_engines_share_the_work_and_nothing_happens_twice(
     tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -46,11 +54,14 @@ async def test_engines_share_the_work_and_nothing_happens_twice(
             driver = drivers[number % 3]
             started = await driver.start_bundle(bundles[("saga", "rollback")[number % 2]], Wish())
             if number in (20, 40):
-                heir = drivers[(number + 1) % 3]
+                mine = driver.store.fence()
+                while not has_intended(database, mine):  # noqa: ASYNC110 - it is a database
+                    await asyncio.sleep(0.005)
                 with psycopg.connect(database) as connection:  # as an engine does that finds its lease over
-                    fences = (heir.store.fence(), driver.store.fence())
-                    connection.execute("UPDATE runs SET fence = %s WHERE fence = %s", fences)
-                    connection.execute("DELETE FROM engines WHERE fence = %s", fences[1:])
+                    living = {fence for (fence,) in connection.execute("SELECT fence FROM engines")}
+                    heir = next(one for one in drivers if one is not driver and one.store.fence() in living)
+                    connection.execute("DELETE FROM engines WHERE fence = %s", (mine,))
+                    connection.execute("UPDATE runs SET fence = %s WHERE fence = %s", (heir.store.fence(), mine))
                 heir.engine.wake(started.run)
                 assert isinstance(heir.engine, Embedded)
                 heir.engine._hear(0, "left")
