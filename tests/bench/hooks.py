@@ -12,7 +12,6 @@ import base64
 import hmac
 import json
 import random
-import socket
 import sys
 import tempfile
 import time
@@ -28,6 +27,7 @@ from runner.app import Amends
 from runner.store.arrivals import listed
 from runner.store.tables import records as records_table
 from tests.cli.terminal import Running, Said
+from tests.support.ports import free_port
 
 KEY = b"the-secret-of-the-shop"
 FLOW = """\
@@ -228,13 +228,6 @@ def judge(storm: Storm, folder: Path) -> None:
             storm.wrong.append(f"{len(wrong)} {what}: {', '.join(sorted(wrong)[:3])}")
     if storm.answers[401] != storm.forged + storm.stale:
         storm.wrong.append(f"{storm.answers[401]} deliveries were turned away, not {storm.forged + storm.stale}")
-
-
-def free_port() -> int:
-    """A port that nobody has."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 def played(storm: Storm, seed: int = 0) -> Storm:

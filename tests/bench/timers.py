@@ -39,7 +39,7 @@ async def begin(driver: OwnDriver, size: int, due: int) -> None:
 
 async def play(folder: Path, size: int) -> Judged:
     """Sets the timers with an engine, and lets them go off under another, which begins before they are due."""
-    now = time.time_ns() // 1_000_000
+    now = time.time_ns() // 1_000_000_000 * 1_000  # a due time is told in whole seconds
     async with ground.engine(folder) as driver:
         due = now + 3_600_000
         await begin(driver, size, due)

@@ -143,7 +143,8 @@ async def test_the_same_key_is_one_effect_and_one_answer(ground: Ground) -> None
 
 async def test_many_at_once_under_one_key_are_one_effect(ground: Ground) -> None:
     mine = ground.connect()
-    found = await asyncio.gather(*(did(mine, "add", AYA, key="am_same") for _ in range(8)))
+    # They wait for each other: on a file the one that is last for as long as it takes the others.
+    found = await asyncio.gather(*(did(mine, "add", AYA, key="am_same", limit=30_000) for _ in range(8)))
     assert {one.result for one in found} == {"applied"}
     assert {one.external_id for one in found} == {"1"}
     assert ground.ask("select count(*) from customers") == [(1,)]

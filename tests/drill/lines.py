@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
+from tests.support.ports import free_port
+
 Mode = Literal["pass", "drop_answer", "drop_request", "hold_answer", "hold_request", "refuse", "nothing"]
 """What becomes of a connection: passed on; the answer is lost; the request is, on the way; the answer is held until
 `release`; so is the request, and then it is lost; the service says no (550); it has no such thing (404)."""
@@ -38,7 +40,7 @@ class Line:
     def __init__(self, loop: asyncio.AbstractEventLoop, upstream: int, *, is_mail: bool) -> None:
         self.upstream = upstream
         self.is_mail = is_mail
-        self.port = 0
+        self.port = free_port()
         self.held = threading.Event()
         self._loop = loop
         self._released = asyncio.Event()
@@ -64,9 +66,8 @@ class Line:
         self._plan, self._left, self._count = plan, left, 0
         self.held.clear()
         self._released = asyncio.Event()
-        if left != 0 or not self.port:
+        if left != 0:
             self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
-            self.port = self._server.sockets[0].getsockname()[1]
 
     async def _end(self) -> None:
         if self._server is not None:

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.ports import free_port
+
 PASSWORD = "right-horse"
 PROGRAM = shutil.which("dovecot", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 
@@ -66,7 +68,7 @@ class Dovecot:
 
     def __init__(self, place: Path, certificate: tuple[Path, Path] | None = None) -> None:
         self.place = place
-        self.port, self.tls_port = _free_port(), _free_port() if certificate else 0
+        self.port, self.tls_port = free_port(), free_port() if certificate else 0
         for folder in (place, place / "mail"):
             folder.mkdir(exist_ok=True)
             folder.chmod(0o755)
@@ -129,12 +131,6 @@ class Dovecot:
         for name in home.glob("dovecot*"):
             name.unlink()
         time.sleep(1.1)  # UIDVALIDITY is the second in which the mailbox was made
-
-
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 import stripe
 
-from tests.support.postgres import free_port
+from tests.support.ports import free_port
 from tests.support.processes import until_it_listens
 
 KEY = "sk_test_right-key"

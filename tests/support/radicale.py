@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.postgres import free_port
+from tests.support.ports import free_port
 
 USER, PASSWORD = "ops", "right-password"
 MAKE = '<?xml version="1.0"?><c:mkcalendar xmlns:c="urn:ietf:params:xml:ns:caldav"/>'

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.postgres import free_port
+from tests.support.ports import free_port
 from tests.support.processes import until_it_listens
 
 PACKAGE = Path("/usr/share/redmine")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.postgres import free_port
+from tests.support.ports import free_port
 
 UP_IN = 30.0
 """Seconds that it may take until it answers."""

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.postgres import free_port
+from tests.support.ports import free_port
 from tests.support.processes import until_it_listens
 
 USER, PASSWORD, DATABASE = "admin", "right-password", "crm"

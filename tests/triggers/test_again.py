@@ -20,9 +20,9 @@ from runner.store.log import SITE
 from runner.triggers.listing import NOT_SERVED, triggers_of
 from runner.web import arrivals as pages
 from runner.web.console import Console
-from tests.bench.hooks import free_port
 from tests.cases.ground import Engine, opened
 from tests.cli.terminal import Running, Terminal
+from tests.support.ports import free_port
 from tests.triggers.ground import arrivals, prove, served, starts, take
 from tests.web.ground import Browser, console_at
 

@@ -78,6 +78,7 @@ class Line:
         self._to, self._moment, self._fault = to, moment, fault
         self._work: set[asyncio.Task[Any]] = set()
         self._server: asyncio.Server | None = None
+        self._taken: socket.socket | None = None
         self._full: list[socket.socket] = []
         self.record = Record()
         self.port = 0
@@ -98,6 +99,8 @@ class Line:
         await asyncio.gather(*self._work, return_exceptions=True)
         for one in self._full:
             one.close()
+        if self._taken is not None:
+            self._taken.close()
 
     async def mend(self) -> None:
         """From now on all passes, at the same place."""
@@ -105,8 +108,8 @@ class Line:
         for one in self._full:
             one.close()
         if self._server is None:
-            self._full = []
-            self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
+            assert self._taken is not None
+            self._server = await asyncio.start_server(self._accept, sock=self._taken)
 
     async def settled(self) -> None:
         """What was still under way has ended."""
@@ -119,7 +122,7 @@ class Line:
         taken.bind(("127.0.0.1", 0))
         self.port = taken.getsockname()[1]
         self.record.struck = True
-        self._full = [taken]
+        self._taken = taken
         if self._fault in PATIENT:
             taken.listen(0)
             for _ in range(2):
