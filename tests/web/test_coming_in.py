@@ -9,7 +9,9 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from runner.people.access import Tries, first_admin, new_access, new_password, role_of
+from runner.clock import DAY, MINUTE
+from runner.errors import NotPossible
+from runner.people.access import Tries, first_admin, new_access, new_password, password_fits, role_of
 from runner.store import access
 from runner.web.application import application
 from runner.web.console import Console
@@ -117,6 +119,33 @@ async def test_a_new_password_ends_the_other_sessions(console: Console) -> None:
     assert (await two.get("/")).status_code == 303
     kept = await one.press("/me", "/me/password", old="not this one", new="another four words")
     assert kept.status_code == 403
+
+
+async def test_a_password_is_long_and_taken_as_it_is(console: Console) -> None:
+    password = f" {'four words in a row, and 64 signs' * 2} Ü"
+    kept = new_password("person:olga", password, now=console.now)
+    assert kept.digest.startswith("$argon2id$")
+    assert kept.until - console.now > 50 * 365 * DAY, "it has no end of its own"
+    assert [password_fits(kept, one) for one in (password, password.strip(), password.upper(), password[:64])] == [
+        True, False, False, False,
+    ]  # fmt: skip
+    for short in ("", "elevensigns"):
+        with pytest.raises(NotPossible, match="12 characters or more"):
+            new_password("person:olga", short, now=console.now)
+    assert password_fits(new_password("person:olga", "twelve signs", now=console.now), "twelve signs")
+    asked = (await Browser(console).get("/sign-in")).text
+    assert 'name="password" type="password" autocomplete="current-password"' in asked
+    own = (await (await Browser(console).sign_in("person:olga")).get("/me")).text
+    assert 'name="new" type="password" autocomplete="new-password"' in own
+
+
+async def test_a_session_ends_after_seven_days(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    browsers = [await Browser(console).sign_in("person:olga"), await Browser(console).sign_in_truly("person:olga")]
+    clock = console.amends.clock
+    for days, status in ((6, 200), (7, 303)):
+        at = clock.now() + days * DAY + MINUTE
+        monkeypatch.setattr(type(console), "now", at)
+        assert [(await one.get("/runs")).status_code for one in browsers] == [status, status]
 
 
 async def test_sessions_are_listed_and_ended(console: Console) -> None:
@@ -239,9 +268,12 @@ async def test_a_form_that_cannot_be_read_is_refused(console: Console) -> None:
 async def test_every_answer_bears_the_headers(console: Console) -> None:
     browser = await Browser(console).sign_in("person:tom")
     for path in ("/", "/runs", "/nowhere", "/sign-in", "/api/v1/runs"):
-        headers = (await browser.get(path)).headers
+        headers = (await browser.get(path, origin="https://evil.test")).headers
+        assert not [name for name in headers if name.startswith("access-control-")], "no other site reads it"
+        assert headers["content-type"] in ("text/html; charset=utf-8", "application/json")
         policy = headers["content-security-policy"]
         assert "default-src 'none'" in policy
+        assert "base-uri 'none'" in policy
         assert "frame-ancestors 'none'" in policy
         assert "unsafe" not in policy
         assert (headers["referrer-policy"], headers["cache-control"]) == ("no-referrer", "no-store")
@@ -275,6 +307,7 @@ async def test_errors_are_one_sentence(console: Console) -> None:
         assert (answer.status_code, "Traceback" in answer.text) == (status, False), path
     assert 'did you mean "asking"?' in words_of(await browser.get("/flows/askin")).replace("&#34;", '"')
     assert (await browser.client.put("/runs")).status_code == 405
+    assert (await browser.client.request("TRACE", "/runs")).status_code == 405
 
 
 def test_limited_tries_forget() -> None:
