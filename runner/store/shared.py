@@ -1,8 +1,9 @@
 """Several engines on one PostgreSQL: each has a row with a fence and a lease, and every transaction begins with it.
 
-Whoever finds a row whose lease is over takes it away, and the runs with it. Both lock the row, so whatever the engine
-that was held up still wanted to write comes after that, finds no row, and is refused. What two engines must not decide
-about at one time (a record, an event's waiter) is locked by its name until COMMIT.
+Whoever finds a row whose lease is over, or whose process on this machine is gone, takes it away, and the runs with it.
+Both lock the row, so whatever the engine that was held up still wanted to write comes after that, finds no row, and is
+refused. What two engines must not decide about at one time (a record, an event's waiter) is locked by its name until
+COMMIT.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, insert, select, text, update
+from sqlalchemy import Connection, bindparam, func, insert, or_, select, text, update
 
 from runner.clock import SECOND
 from runner.store.company import LEFT, Left
@@ -31,7 +33,11 @@ _BEGIN = f"UPDATE engines SET commit_no = nextval('commits'), {_LIVES} RETURNING
 _BEAT = f"UPDATE engines SET {_LIVES}"  # noqa: S608
 _ALONE = "SELECT pg_advisory_xact_lock(name) FROM unnest(%s::BIGINT[]) AS name"
 _TELL = "SELECT pg_notify('amends_' || md5(current_schema()), word) FROM unnest(%s::TEXT[]) AS word"
-_OVER = select(engines).where(engines.c.lease_until < text(NOW), engines.c.fence != bindparam("mine"))
+_GONE = select(engines).where(
+    or_(engines.c.lease_until < text(NOW), engines.c.fence.in_(bindparam("dead", expanding=True))),
+    engines.c.fence != bindparam("mine"),
+)
+_BESIDE = select(engines.c.fence, engines.c.name).where(engines.c.name.endswith(bindparam("here")))
 _OTHERS = select(func.count()).select_from(engines).where(engines.c.lease_until >= text(NOW))
 
 Told = tuple[int, str]
@@ -44,7 +50,8 @@ class Shared:
     def __init__(self, *, drives: bool = True) -> None:
         self.fence = 0
         self._drives = drives
-        self._name = f"{socket.gethostname()}:{os.getpid()}"
+        self._here = _here()
+        self._name = f"{socket.gethostname()}:{os.getpid()}{self._here}"
 
     @property
     def mine(self) -> int:
@@ -89,9 +96,15 @@ class Shared:
             self.tell(connection.connection.cursor(), [(0, LEFT)])
 
     def bury(self, connection: Connection) -> list[Left]:
-        """Takes away the rows of engines whose lease is over, and takes what they had."""
-        gone = connection.execute(_OVER.with_for_update(skip_locked=True), {"mine": self.fence}).all()
+        """Takes away the rows of engines whose lease is over or whose process is gone, and takes what they had."""
+        asked = {"mine": self.fence, "dead": self._dead(connection)}
+        gone = connection.execute(_GONE.with_for_update(skip_locked=True), asked).all()
         return [self._take_from(connection, row) for row in gone]
+
+    def _dead(self, connection: Connection) -> list[int]:
+        """Engines of this machine of which no process is left: nobody has to wait until their lease is over."""
+        beside = connection.execute(_BESIDE, {"here": self._here}).all() if self._here else ()
+        return [fence for fence, name in beside if not _lives(int(_plain(name).rpartition(":")[2]))]
 
     def _take_from(self, connection: Connection, gone: Any) -> Left:
         untied = select(runs.c.run_id, runs.c.seq, runs.c.head).where(
@@ -99,7 +112,7 @@ class Shared:
         )
         changed = tuple((row.run_id, row.seq, row.head) for row in connection.execute(untied))
         taken = self._end(connection, gone.fence, self.mine)
-        return Left(fence=gone.fence, name=gone.name, runs=taken, changed=changed)
+        return Left(fence=gone.fence, name=_plain(gone.name), runs=taken, changed=changed)
 
     def _end(self, connection: Connection, fence: int, heir: int) -> tuple[str, ...]:
         moved = update(runs).where(runs.c.fence == fence, runs.c.fence != 0).values(fence=heir)
@@ -133,3 +146,27 @@ class Shared:
     def tell(self, cursor: Any, told: Sequence[Told]) -> None:
         """Has the others told after COMMIT; what is lost on the way they find by themselves."""
         cursor.execute(_TELL, ([f"{fence} {what}" for fence, what in told],))
+
+
+def _here() -> str:
+    """Where the number of a process means that process and no other: this boot of the machine, and the container.
+    Empty where the system does not say."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f" {boot}/{Path('/proc/self/ns/pid').stat().st_ino}"
+    except OSError:
+        return ""
+
+
+def _plain(name: str) -> str:
+    return name.partition(" ")[0]
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

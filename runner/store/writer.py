@@ -100,6 +100,8 @@ class Writer:
             self._connected()
         except Moved:
             raise EngineBusy(TAKEN_OVER) from None
+        if self.shared is not None and self.shared.mine:
+            self._beat()
         self._thread.start()
 
     async def put(self, work: Work[T]) -> T:
@@ -441,9 +443,7 @@ class Writer:
 
 
 def _settle(group: list[_Waiting]) -> None:
-    for waiting in group:
-        if waiting.future.done():
-            continue
+    for waiting in [each for each in group if not each.future.done()]:
         if isinstance(waiting.answer, BaseException):
             waiting.future.set_exception(waiting.answer)
         else:

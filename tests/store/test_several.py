@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +21,7 @@ from runner.store.facts import Append, RecordIsHeld, RunColumns
 from runner.store.sql import SqlStore, open_store
 from runner.store.work import BesideWork
 from tests.store.samples import TurnedClock, intended, new_run
+from tests.support.processes import ROOT
 
 RUNNING = RunColumns(status="running", phase="forward")
 WAITING = RunColumns(status="waiting", phase="forward")
@@ -217,6 +221,31 @@ async def test_a_transaction_that_was_open_when_its_engine_was_held_up_is_refuse
     await one._put(BesideWork(do=look))
     assert buried == [(0,)]
     assert one.fence() == fence
+
+
+BROKEN_OFF = """
+import asyncio, os, pathlib, signal, sys
+from tests.store.samples import new_run
+from tests.store.test_several import opened
+store = opened(pathlib.Path(sys.argv[1]), sys.argv[2])
+asyncio.run(store.start(new_run("r1")))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+async def test_nobody_waits_for_an_engine_whose_process_is_gone(tmp_path: Path, database: str) -> None:
+    """Its lease is not over; of one on another machine nobody can say that."""
+    killed = subprocess.run([sys.executable, "-c", BROKEN_OFF, str(tmp_path / "one"), database], cwd=ROOT)
+    assert killed.returncode == -signal.SIGKILL
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("UPDATE engines SET name = replace(name, ' ', ' another-boot-')")
+        two = opened(tmp_path / "two", database)
+        assert two.fence_of("r1") not in (0, two.fence())
+        connection.execute("UPDATE engines SET name = replace(name, ' another-boot-', ' ')")
+    three = opened(tmp_path / "three", database)
+    assert three.fence_of("r1") == three.fence()
+    for store in (two, three):
+        store.close()
 
 
 async def test_who_leaves_gives_back_what_it_had(tmp_path: Path, database: str) -> None:
