@@ -390,7 +390,7 @@ class OwnDriver:
         fact = fact_for(hold, self.store.site_holds(), self._clock.now(), keeper=keeper)
         if hold.kind == "record":  # checked in the transaction of every intent, so the engine need not know
             await self.store.site(fact)
-            self.engine.wake_next(hold.name)
+            await self.engine.wake_next(hold.name)
             return
         if hold.is_held:
             limits.hold(hold.what, hold.by)  # first: every intent that is older than the fact was decided before it

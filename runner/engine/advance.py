@@ -184,9 +184,17 @@ def _intend(
     )  # fmt: skip
 
 
+def passes_of(turn: Turn) -> tuple[str, ...]:
+    """What must not be held by a person for these calls; see `Append.passes`."""
+    names = {f"connection:{intent.action.partition('.')[0]}" for intent in turn.intents}
+    if not turn.after.root.closed and any(intent.purpose not in URGENT for intent in turn.intents):
+        names.add(f"flow:{turn.after.flow}")
+    return tuple(sorted(names))
+
+
 def append_of(
     turn: Turn, *, fence: int, previous_hash: str, told: State, columns: RunColumns, follow: NewRun | None = None,
-    rests: bool = False,
+    rests: bool = False, passes: tuple[str, ...] = (),
 ) -> Append:  # fmt: skip
     """The turn as one conditional write. `told` is the state that effects and hand-offs were last written for."""
     return Append(
@@ -196,7 +204,7 @@ def append_of(
         waits=turn.waits if turn.before.held or turn.after.held else None,
         frees=tuple(turn.after.locks) if turn.after.has_ended else (),
         awaited=_awaited(told, turn), rest=_rest(turn.after), follow=follow,
-        messages=turn.messages, rests=rests,
+        messages=turn.messages, rests=rests, passes=passes,
     )  # fmt: skip
 
 

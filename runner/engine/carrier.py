@@ -18,15 +18,15 @@ from runner.core import events as e
 from runner.core.fold import fold
 from runner.core.recall import recall
 from runner.core.state import State
-from runner.engine.advance import Admit, Turn, admit_within, advance, append_of, columns_of, frozen_request
+from runner.engine.advance import Admit, Turn, admit_within, advance, append_of, columns_of, frozen_request, passes_of
 from runner.engine.driven import OPEN_DESK, Desk, Driven, Outside, Rest
 from runner.engine.limits import Begun, Limits
 from runner.engine.past import Past, StoredItems
 from runner.engine.perform import LATEST_START, late_evidence, not_begun, outcome_event, perform, taken_over
 from runner.engine.starting import following, following_id
-from runner.errors import AmendsError, SequenceConflict, StoreError, StoreUnwritable
+from runner.errors import AmendsError, NotPossible, SequenceConflict, StoreError, StoreUnwritable
 from runner.store.artifacts import fit
-from runner.store.company import RunTaken
+from runner.store.company import HOLDS, LEFT, HeldByPerson, RunTaken
 from runner.store.facts import AlreadyReported, NewRun, OwnOperation, RecordIsHeld, Started, Store
 
 log = logging.getLogger("amends.engine")
@@ -54,9 +54,7 @@ class Carrier(ABC):
         self._is_stopping = False
         self.observers: list[Observer] = []
         self.limits = Limits(clock, wake=self._call_up, later=self._serve_later)
-        for name, by in store.site_holds().items():
-            if not name.startswith("record:"):
-                self.limits.hold(name, by)
+        self._keep_up_holds()
 
     # -- what each engine does in its own way --
 
@@ -101,6 +99,27 @@ class Carrier(ABC):
 
     def _serve_later(self, ms: int) -> None:
         asyncio.get_running_loop().call_later(ms / 1000, self.limits.serve)
+
+    # -- the other engines --
+
+    def _hear(self, fence: int, what: str) -> None:
+        """An engine tells something; what is lost so is looked for again."""
+        try:
+            self._heed(fence, what)
+        except StoreError as error:
+            log.warning("%s", error)
+
+    def _heed(self, fence: int, what: str) -> None:
+        if what in (HOLDS, LEFT):
+            self._keep_up_holds()
+
+    def _keep_up_holds(self) -> None:
+        """Holds what persons hold, and nothing else."""
+        found = {name: by for name, by in self._store.site_holds().items() if not name.startswith("record:")}
+        for name in [*self.limits.held.keys() - found.keys()]:
+            self.limits.release(name)
+        for name in found.keys() - self.limits.held.keys():
+            self.limits.hold(name, found[name])
 
     # -- one run --
 
@@ -206,14 +225,17 @@ class Carrier(ABC):
                     append_of(
                         turn, fence=self._fence, previous_hash=driven.end.hash, told=driven.told, columns=columns,
                         follow=self._follow(driven, turn), rests=rests,
+                        passes=passes_of(turn) if self._store.is_shared else (),
                     )
                 )  # fmt: skip
             except RunTaken:
                 await self._report(driven, reported)
                 raise
-            except (SequenceConflict, StoreUnwritable, RecordIsHeld) as refused:
+            except (SequenceConflict, StoreUnwritable, RecordIsHeld, HeldByPerson) as refused:
                 if isinstance(refused, RecordIsHeld):
                     kept[refused.record] = refused
+                elif isinstance(refused, HeldByPerson):  # on another engine, and not heard of yet
+                    self.limits.hold(refused.name, refused.by)
                 await self._begin_again(driven, turn, reported, refused)
                 reported = ()
                 continue
@@ -222,7 +244,7 @@ class Carrier(ABC):
             self.past.keep(driven.run, driven.state, driven.end)
             await self._tell(driven.run, turn)
             self._set_alarm(columns.wake_at)
-            self._pass_on(turn)
+            await self._pass_on(turn)
             return turn
 
     def _decide(self, driven: Driven, reported: tuple[e.Event, ...], kept: Mapping[str, RecordIsHeld]) -> Turn:
@@ -273,22 +295,23 @@ class Carrier(ABC):
         for run in [*self._touched]:
             await self.rest(run)
 
-    def _pass_on(self, turn: Turn) -> None:
+    async def _pass_on(self, turn: Turn) -> None:
         """Wakes whoever is next in line for the records that this run has let go of, or has stood in line for."""
         let_go = {event.record for event in turn.events if isinstance(event, e.RecordReleased)}
         let_go.update(held.name for state in (turn.before, turn.after) for held in state.held.values())
         if turn.after.has_ended:
             let_go |= turn.after.locks
         for record in sorted(let_go):
-            self.wake_next(record)
+            await self.wake_next(record)
 
-    def wake_next(self, record: str) -> None:
-        """A record may be free: the first in line for it is woken."""
+    async def wake_next(self, record: str) -> None:
+        """A record may be free: the first in line for it is woken, wherever it is driven."""
         if run := self._store.next_in_line(record):
             self.wake(run)
+            await self._store.tell(run)
 
     async def _begin_again(
-        self, driven: Driven, turn: Turn, reported: tuple[e.Event, ...], refused: StoreError | RecordIsHeld
+        self, driven: Driven, turn: Turn, reported: tuple[e.Event, ...], refused: StoreError | NotPossible
     ) -> None:
         if isinstance(refused, StoreUnwritable):
             await self._pause(refused)

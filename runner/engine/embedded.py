@@ -17,8 +17,8 @@ from runner.engine.alarm import SWEEP, Alarm
 from runner.engine.carrier import AFTER_FAULT, Carrier
 from runner.engine.driven import OPEN_DESK, Desk, Outside
 from runner.engine.line import Line
-from runner.errors import StoreError, StoreUnwritable
-from runner.store.company import LEFT, Left
+from runner.errors import StoreUnwritable
+from runner.store.company import LEFT, WORDS, Left
 from runner.store.facts import Started, Store
 
 log = logging.getLogger("amends.engine")
@@ -84,10 +84,11 @@ class Embedded(Carrier):
             self.wake(run)
         self._alarm.set(self._clock.now())
 
-    def _hear(self, fence: int, what: str) -> None:
+    def _heed(self, fence: int, what: str) -> None:
+        super()._heed(fence, what)
         if what == LEFT:
             self._take_up_left()
-        elif fence in (0, self._fence) and not self._is_stopping:
+        elif what not in WORDS and fence in (0, self._fence) and not self._is_stopping:
             self.wake(what)
 
     def _take_up_left(self) -> None:
@@ -102,10 +103,7 @@ class Embedded(Carrier):
         """What others have said may be lost on the way, so it is looked for as well."""
         while not self._is_stopping:
             await asyncio.sleep(LOOKS_AROUND)
-            try:
-                self._take_up_left()
-            except StoreError as error:
-                log.warning("%s", error)
+            self._hear(0, LEFT)
 
     def _set_alarm(self, wake_at: int | None) -> None:
         self._alarm.set(wake_at)

@@ -8,6 +8,7 @@ writer does the group again, each work by itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -104,13 +105,19 @@ class Batch:
     """This engine among the others that write to the database; None where it is the only one."""
     site_is_read: bool = False
     told: set[Told] = field(default_factory=set)
+    held: dict[str, str] = field(default_factory=dict)
+    """What persons hold at the site, and who, for works that ask."""
 
     # -- reading --
 
-    def load(self, ids: Iterable[str], names: Iterable[str], known: Mapping[str, Head]) -> None:
-        """Learns where these runs stand (from `known`, else the table) and who uses these records."""
+    def load(
+        self, ids: Iterable[str], names: Iterable[str], known: Mapping[str, Head], holds: AbstractSet[str] = frozenset()
+    ) -> None:
+        """Learns where these runs stand (from `known`, else the table), who uses these records, and what is held."""
         wanted: list[str] = []
         shared = self.shared
+        if shared is not None and holds & {"asks", "sets"}:  # first: whoever waits here keeps no run from others
+            self.held = shared.held(self.cursor, sets="sets" in holds)
         for run in ids:
             head = known.get(run)
             if head is None or (shared is not None and head.held_by != shared.fence):

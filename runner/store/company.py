@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from runner.errors import SequenceConflict
+from runner.errors import NotPossible, SequenceConflict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,6 +22,22 @@ class Left:
 
 LEFT = "left"
 """What an engine tells the others when it goes, or that something may not have been heard."""
+
+
+HOLDS = "holds"
+"""What an engine tells the others when a person holds a connection or a flow, or lets it go on."""
+
+WORDS = (LEFT, HOLDS)
+"""Whatever else is told is a run's id."""
+
+
+class HeldByPerson(NotPossible):
+    """A person holds what a call needs: `name` (`connection:crm`, `flow:signup`), held `by`."""
+
+    def __init__(self, name: str, by: str) -> None:
+        super().__init__(f"{name.replace(':', ' ')} is held by {by}")
+        self.name = name
+        self.by = by
 
 
 class RunTaken(SequenceConflict):
@@ -40,13 +56,17 @@ class Company(Protocol):
         engine's own old fence, where others took it for gone."""
 
     async def listen(self, told: Callable[[int, str], None]) -> None:
-        """Hears what engines tell each other, until cancelled: (fence of whom it concerns or 0, a run's id or LEFT)."""
+        """Hears what engines tell each other, until cancelled: (fence of whom it concerns or 0, a run's id, LEFT
+        or HOLDS)."""
 
     async def take(self, run: str) -> bool:
         """Takes a run to be driven here. False where another engine drives it, or it has ended."""
 
     async def give_back(self, run: str) -> None:
         """Leaves a run to whoever wakes it."""
+
+    async def tell(self, run: str) -> None:
+        """Has whichever other engine drives the run look at it again."""
 
     def fence(self) -> int:
         """The current fence: this engine's where it writes."""

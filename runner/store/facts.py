@@ -23,7 +23,6 @@ from runner.store.queue import Queue
 Disposition = Literal["pending", "undone", "answered", "accepted", "by_hand", "stands"]
 """`pending` while the run goes on; at the end every applied effect has one of the other five."""
 
-
 PLACE, RELEASE = "a place at ", "the release of "
 """How `waiting_for` begins where a run waits for its turn at a connection, or for what a person holds."""
 
@@ -111,13 +110,13 @@ class Awaited:
 class Append:
     """Decisions of the run's one decider (and outcomes it brings itself), in order.
 
-    Refused with SequenceConflict unless the run stands at `seq` and `fence` is the engine's current fence; refused with
-    RecordIsHeld if another keeps one of `records` from it, or where `waits` closes a circle. `events` may be empty
-    (columns alone change). RecordHeld / RecordReleased events among `events` write and delete rows of the holds table
-    in the same transaction, RecordLocked writes the locks table, RecordQuarantined the quarantine list, RunMoved the
-    run's bundle. `frees` are the locks of a run that ends. `waits` are the records that the run stands in line for by
-    now, None as before; its place there is when it began (`since`). `previous_hash` is the chain's end the caller knows
-    (from `LogEnd`).
+    Refused with SequenceConflict unless the run stands at `seq` and `fence` is the engine's current fence; with
+    RecordIsHeld if another keeps one of `records` from it, or where `waits` closes a circle; with HeldByPerson where
+    one of `passes` (`connection:crm`) is. `events` may be empty (columns alone change). RecordHeld / RecordReleased
+    among `events` write and delete rows of the holds table in the same transaction, RecordLocked those of the locks
+    table, RecordQuarantined the quarantine list, RunMoved the run's bundle. `frees` are the locks of a run that ends.
+    `waits` are the records that the run stands in line for by now, None as before; its place there is when it began
+    (`since`). `previous_hash` is the chain's end the caller knows.
     """
 
     run: str
@@ -129,6 +128,7 @@ class Append:
     effects: tuple[EffectChange, ...] = ()
     handoffs: tuple[HandOffChange, ...] = ()
     records: tuple[str, ...] = ()
+    passes: tuple[str, ...] = ()
     frees: tuple[str, ...] = ()
     waits: tuple[str, ...] | None = None
     since: int = 0

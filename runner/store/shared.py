@@ -32,6 +32,9 @@ _LIVES = f"lease_until = {NOW} + %s WHERE fence = %s"
 _BEGIN = f"UPDATE engines SET commit_no = nextval('commits'), {_LIVES} RETURNING commit_no"  # noqa: S608
 _BEAT = f"UPDATE engines SET {_LIVES}"  # noqa: S608
 _ALONE = "SELECT pg_advisory_xact_lock(name) FROM unnest(%s::BIGINT[]) AS name"
+_ASKS, _SETS = (
+    f"SELECT pg_advisory_xact_lock{kind}(hashtext('holds'), hashtext(current_schema()))" for kind in ("_shared", "")
+)
 _TELL = "SELECT pg_notify('amends_' || md5(current_schema()), word) FROM unnest(%s::TEXT[]) AS word"
 _GONE = select(engines).where(
     or_(engines.c.lease_until < text(NOW), engines.c.fence.in_(bindparam("dead", expanding=True))),
@@ -142,6 +145,13 @@ class Shared:
         keys = sorted({int.from_bytes(sha256(name.encode()).digest()[:8], "big", signed=True) for name in names})
         if keys:
             cursor.execute(_ALONE, (keys,))
+
+    def held(self, cursor: Any, *, sets: bool) -> dict[str, str]:
+        """What persons hold at the site until COMMIT: who asks is not kept waiting by others who ask, and whoever sets
+        (`sets`) comes after all who have asked."""
+        cursor.execute(_SETS if sets else _ASKS)
+        cursor.execute("SELECT name, held_by FROM site_holds")
+        return dict(cursor.fetchall())
 
     def tell(self, cursor: Any, told: Sequence[Told]) -> None:
         """Has the others told after COMMIT; what is lost on the way they find by themselves."""

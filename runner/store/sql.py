@@ -34,6 +34,7 @@ from runner.store.personal import Personal
 from runner.store.prune import Portion, PruneWork
 from runner.store.schema import ensure_schema, is_older
 from runner.store.shared import Shared
+from runner.store.sharing import DutyWork, TakeWork, TellWork
 from runner.store.signing import open_signer, public_key
 from runner.store.sqlite import BUSY_TIMEOUT, SqliteFile, shown_size
 from runner.store.tables import meta, runs
@@ -43,13 +44,11 @@ from runner.store.work import (
     BundleWork,
     CheckpointWork,
     ColumnsWork,
-    DutyWork,
     OwnWork,
     ReportWork,
     SiteWork,
     StartWork,
     T,
-    TakeWork,
     TidyWork,
     Work,
 )
@@ -238,6 +237,10 @@ class SqlStore(Audit):
     async def give_back(self, run: str) -> None:
         if self.is_shared:
             await self._put(TakeWork(run=run, gives_back=True))
+
+    async def tell(self, run: str) -> None:
+        if self.is_shared and self.fence_of(run) not in (0, self.fence()):
+            await self._put(TellWork(run=run))
 
     async def take_on(self, duty: str) -> bool:
         """Takes on what one engine does for all, as long as it lives. Answers whether it is this one."""

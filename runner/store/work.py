@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection
 
 from runner.contract import Outcome
 from runner.core.events import (
@@ -29,7 +29,7 @@ from runner.core.events import (
 )
 from runner.errors import AmendsError, RunKeyConflict, SequenceConflict, StoreError
 from runner.store.batch import Batch, Head, records_of
-from runner.store.company import RunTaken
+from runner.store.company import HOLDS, HeldByPerson, RunTaken
 from runner.store.database import Database, Tidied
 from runner.store.facts import (
     AlreadyReported,
@@ -45,7 +45,6 @@ from runner.store.log import Entry, encode, first_hash
 from runner.store.messages import Message
 from runner.store.record_locks import find_circle, read_uses
 from runner.store.records import carry_out
-from runner.store.tables import duties
 
 T = TypeVar("T")
 ERASED = ""
@@ -57,6 +56,9 @@ class Work(Generic[T]):
 
     stands_apart: bool = False
     """Whether it is done outside any transaction, by `tend`, once what came before it is written."""
+
+    holds: Literal["", "asks", "sets"] = ""
+    """Whether it asks what a person holds at the site, or changes that."""
 
     reads_first: bool = False
     """Whether `plan` asks the tables, so that what the batch holds must be written before."""
@@ -87,6 +89,7 @@ class AppendWork(Work[LogEnd]):
         self.append = append
         self.entries = entries
         self.reads_first = bool(append.waits)
+        self.holds = "asks" if append.passes else ""
         self.follow = follow
 
     def records(self) -> tuple[str, ...]:
@@ -103,14 +106,7 @@ class AppendWork(Work[LogEnd]):
             raise RunTaken(f"run {run} is driven by another engine by now (fence {head.fence}, not {append.fence})")
         if head.seq != append.seq or (append.events and append.previous_hash != head.hash):
             raise SequenceConflict(f"run {run} stands at entry {head.seq}, not {append.seq} as it was decided on")
-        for record in append.records:
-            if (kept := batch.use(record).keeper(run, append.since)) is not None:
-                raise kept
-        if append.waits:
-            batch.alone("waits")
-            circle = find_circle(batch.connection, run, append.waits, locked_by(append))
-            if circle:
-                raise RecordIsHeld(circle[0][1], circle[0][2], "lock", circle)
+        self._refuse_held(batch)
         end = batch.add(head, self.entries)
         if batch.shared is not None:
             head.fence = 0 if append.rests else append.fence
@@ -122,6 +118,20 @@ class AppendWork(Work[LogEnd]):
             batch.free_locks(run, append.frees)
         self._write_beside(batch, head)
         return end
+
+    def _refuse_held(self, batch: Batch) -> None:
+        append, run = self.append, self.run
+        for record in append.records:
+            if (kept := batch.use(record).keeper(run, append.since)) is not None:
+                raise kept
+        for name in append.passes:
+            if by := batch.held.get(name):
+                raise HeldByPerson(name, by)
+        if append.waits:
+            batch.alone("waits")
+            circle = find_circle(batch.connection, run, append.waits, locked_by(append))
+            if circle:
+                raise RecordIsHeld(circle[0][1], circle[0][2], "lock", circle)
 
     def _write_beside(self, batch: Batch, head: Head) -> None:
         """The tables beside the log."""
@@ -218,43 +228,6 @@ def refuse_reported(batch: Batch, run: str, entries: tuple[Entry, ...]) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TakeWork(Work[bool]):
-    """Takes a run that nobody drives, or gives it back (`gives_back`). Answers whether it is this engine's then."""
-
-    run: str
-    gives_back: bool = False
-
-    def plan(self, batch: Batch) -> bool:
-        head, shared = batch.head(self.run), batch.shared
-        if shared is None:
-            return not self.gives_back
-        if head.fence == shared.fence and self.gives_back:
-            head.fence, head.dirty = 0, True
-        elif head.fence == 0 and not self.gives_back and not head.has_ended:
-            head.fence, head.dirty = shared.fence, True
-        return head.fence == shared.fence
-
-
-@dataclass(frozen=True, kw_only=True)
-class DutyWork(Work[bool]):
-    """Takes on what one engine does for all, as long as it lives. Answers whether it is this one."""
-
-    reads_first = True
-    name: str
-
-    def plan(self, batch: Batch) -> bool:
-        shared = batch.shared
-        if shared is None:
-            return True
-        batch.alone("duties")
-        had = batch.connection.execute(select(duties.c.fence).where(duties.c.name == self.name)).scalar()
-        if had is None:
-            batch.connection.execute(insert(duties).values(name=self.name, fence=shared.fence))
-            batch.written = True
-        return had in (None, shared.fence)
-
-
-@dataclass(frozen=True, kw_only=True)
 class ColumnsWork(Work[None]):
     """Columns alone, if the run still stands at `seq`."""
 
@@ -276,17 +249,26 @@ class SiteWork(Work[None]):
     entry: Entry
     go_on: bool = False
 
+    @property
+    def holds(self) -> Literal["", "sets"]:  # type: ignore[override]
+        """Records are asked for by their names."""
+        return "sets" if isinstance(self.event, _AT_SITE) else ""
+
     def records(self) -> tuple[str, ...]:
         return (self.event.name,) if isinstance(self.event, HoldPlaced | HoldLifted) else ()
 
     def plan(self, batch: Batch) -> None:
         event, words = self.event, batch.words
         batch.add_site(self.entry)
-        kind = "connection" if isinstance(event, ConnectionHeld | ConnectionReleased) else "flow"
+        name = f"{'connection' if isinstance(event, ConnectionHeld | ConnectionReleased) else 'flow'}:{event.name}"
+        if self.holds:
+            batch.told.add((0, HOLDS))
         if isinstance(event, ConnectionHeld | FlowHeld):
-            batch.others.append((words.site_holds, (f"{kind}:{event.name}", event.by, event.at)))
+            batch.others.append((words.site_holds, (name, event.by, event.at)))
+            batch.held[name] = event.by
         elif isinstance(event, ConnectionReleased | FlowReleased):
-            batch.others.append((words.free_site, (f"{kind}:{event.name}",)))
+            batch.others.append((words.free_site, (name,)))
+            batch.held.pop(name, None)
         elif isinstance(event, HoldPlaced):
             batch.others.append((words.holds, (event.name, event.by, "", event.at)))
             batch.use(event.name).holds.append(event.by)
@@ -297,6 +279,9 @@ class SiteWork(Work[None]):
                 use.holds.remove(holder)
         if self.go_on:
             batch.site = replace(batch.site, restored_at=None)
+
+
+_AT_SITE = (ConnectionHeld, ConnectionReleased, FlowHeld, FlowReleased)
 
 
 @dataclass(frozen=True, kw_only=True)

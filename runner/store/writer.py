@@ -329,7 +329,7 @@ class Writer:
         """Each work in a savepoint of its own; what one did the next one sees."""
         whole = self._batch(connection, [], self.site)
         if self.shared is not None:  # all of them, in their order, so that no two engines wait for each other
-            whole.load({waiting.work.run for waiting in group if waiting.work.run}, (), {})
+            whole.load({each.work.run for each in group if each.work.run}, (), {}, {each.work.holds for each in group})
             whole.heads.clear()
         for waiting in group:
             for left in reversed(range(TRIES)):
@@ -372,8 +372,8 @@ class Writer:
         return batch
 
     def _load(self, batch: Batch, works: Sequence[Work[Any]]) -> None:
-        ids = {work.run for work in works if work.run}
-        batch.load(ids, (name for work in works for name in work.records()), self._heads)
+        names = (name for work in works for name in work.records())
+        batch.load({work.run for work in works if work.run}, names, self._heads, {work.holds for work in works})
 
     # -- the connection --
 

@@ -169,6 +169,10 @@ async def test_a_lock_that_is_not_given_back_is_seen(tmp_path: Path, monkeypatch
             nobody_waits(engine, "7")
 
 
+async def wake_nobody(*_: object) -> None:
+    """As if the engine were killed before it does."""
+
+
 async def test_a_run_that_nobody_wakes_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted mistake: whoever ends does not pass the record on. The sweeper names the run that is left."""
     async with opened(tmp_path, BILL, text=connector(limit=3_000)) as ground, ground.engine() as engine:
@@ -178,7 +182,7 @@ async def test_a_run_that_nobody_wakes_is_seen(tmp_path: Path, monkeypatch: pyte
         two = await engine.run("bill", "b", one="7")
         an_hour_on = MachineClock().now() + 3_600_000
         assert engine.store.without_witness(an_hour_on) == []
-        monkeypatch.setattr(Carrier, "_pass_on", lambda *_: None)
+        monkeypatch.setattr(Carrier, "_pass_on", wake_nobody)
         await engine.until(one, "succeeded")
         assert engine.store.without_witness(an_hour_on) == [two.run]
 
@@ -311,7 +315,7 @@ async def test_a_record_released_while_no_engine_ran_is_noticed_at_the_start(
         async with ground.engine() as engine:
             await engine.driver.hold(Hold(kind="record", name="invoice/7", by=ME))
             run = (await engine.run("bill", "a", one="7")).run
-            monkeypatch.setattr(engine.driver.engine, "wake_next", lambda record: None)
+            monkeypatch.setattr(engine.driver.engine, "wake_next", wake_nobody)
             await engine.driver.hold(Hold(kind="record", name="invoice/7", by=ME, is_held=False))
         async with ground.engine() as engine:
             await engine.until(run, "succeeded")

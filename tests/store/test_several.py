@@ -13,9 +13,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from runner.core.events import ConnectionHeld, RecordHeld, RunPaused, StopRequested
+from runner.core.events import ConnectionHeld, FlowHeld, FlowReleased, RecordHeld, RunPaused, StopRequested
 from runner.errors import EngineBusy, RunKeyConflict, SequenceConflict
-from runner.store.company import RunTaken
+from runner.store.company import HeldByPerson, RunTaken
 from runner.store.copying import copy_database
 from runner.store.facts import Append, RecordIsHeld, RunColumns
 from runner.store.sql import SqlStore, open_store
@@ -167,6 +167,70 @@ async def test_a_record_that_is_held_stops_the_intents_of_all(engines: list[SqlS
         assert len(held) == number + 1
         if isinstance(answers[1], RecordIsHeld):
             assert two.log_end(f"b{number}").seq == 1
+
+
+async def test_nothing_is_intended_after_a_person_s_hold_is_committed(engines: list[SqlStore]) -> None:
+    """Whatever an intent that is older than the hold does, it is in the log before it."""
+    one, two, _ = engines
+    heard: list[tuple[int, str]] = []
+    listening = asyncio.create_task(two.listen(lambda fence, what: heard.append((fence, what))))
+    await until(lambda: bool(heard))
+    for number in range(20):
+        name = f"c{number}"
+        await two.start(new_run(f"r{number}"))
+        calls = replace(
+            decision(two, f"r{number}"), events=(intended(action=f"{name}.do"),),
+            passes=(f"connection:{name}", "flow:signup"),
+        )  # fmt: skip
+        hold, call = await asyncio.gather(
+            one.site(ConnectionHeld(at=1, name=name, by="person:ada")), two.append(calls), return_exceptions=True
+        )
+        assert hold is None
+        if isinstance(call, HeldByPerson):
+            assert (call.name, call.by) == (f"connection:{name}", "person:ada")
+            assert two.log_end(f"r{number}").seq == 1
+        late = replace(decision(two, f"r{number}"), events=(intended(2),), passes=(f"connection:{name}",))
+        with pytest.raises(HeldByPerson, match=f"connection {name} is held by person:ada"):
+            await two.append(late)
+        await two.append(replace(late, passes=("connection:other",)))
+    await one.site(FlowHeld(at=1, name="signup", by="person:ada"))
+    late = replace(decision(two, "r1"), events=(intended(3),), passes=("flow:signup",))
+    with pytest.raises(HeldByPerson, match="flow signup is held by person:ada"):
+        await two.append(late)
+    await until(lambda: heard.count((0, "holds")) == 21)
+    await one.site(FlowReleased(at=1, name="signup", by="person:ada"))
+    await two.append(late)
+    await until(lambda: heard.count((0, "holds")) == 22)
+    listening.cancel()
+
+
+async def test_an_intent_that_is_being_committed_comes_before_the_hold(engines: list[SqlStore], database: str) -> None:
+    """The hold waits for it, so nobody is told that it holds while a call may still begin."""
+    one, two, _ = engines
+    await two.start(new_run("r1"))
+    with psycopg.connect(database) as other:  # an engine between its question and its COMMIT
+        other.execute("SELECT pg_advisory_xact_lock_shared(hashtext('holds'), hashtext(current_schema()))")
+        hold = asyncio.create_task(one.site(ConnectionHeld(at=1, name="crm", by="person:ada")))
+        with psycopg.connect(database, autocommit=True) as looking:
+            asked = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            await until(lambda: looking.execute(asked).fetchone() == (1,))
+        assert not two.site_holds()
+        assert not hold.done()
+    await hold
+    assert two.site_holds() == {"connection:crm": "person:ada"}
+
+
+async def test_whoever_drives_a_run_is_told_to_look_at_it(engines: list[SqlStore]) -> None:
+    one, two, _ = engines
+    heard: list[tuple[int, str]] = []
+    listening = asyncio.create_task(two.listen(lambda fence, what: heard.append((fence, what))))
+    await until(lambda: bool(heard))
+    await one.start(new_run("r1"))
+    await one.tell("r1")
+    await two.tell("r1")
+    await until(lambda: (one.fence(), "r1") in heard)
+    assert len(heard) == 2
+    listening.cancel()
 
 
 async def test_facts_of_no_run_stand_in_one_chain(engines: list[SqlStore]) -> None:

@@ -101,6 +101,7 @@ class TemporalEngine(Carrier):
         if self._store.is_shared:
             loop = asyncio.get_running_loop()
             self._store.watch_left(lambda left: loop.call_soon_threadsafe(self._inherit, left))
+            self._background.append(asyncio.create_task(self._store.listen(self._hear)))
         if self._only:
             return
         self.wake_forgotten(settled=0, soon=SWEEP)
