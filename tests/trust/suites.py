@@ -12,5 +12,6 @@ SUITES = {
     "power": "tests.trust.power",
     "secrets": "tests.trust.secrets",
     "simulation": "tests.trust.simulation",
+    "zombies": "tests.trust.zombies",
 }
 """One line each, in the order of the alphabet."""
