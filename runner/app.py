@@ -24,7 +24,7 @@ from runner.driver import Door, Driver
 from runner.engine.carrier import Observer
 from runner.engine.handover import Listener, Tell
 from runner.engine.past import Known, read_on
-from runner.engine.starting import Wish, start_many, start_run
+from runner.engine.starting import Wish, is_whole_id, start_many, start_run
 from runner.engines import busy, made_engine, told_to_stop
 from runner.errors import AmendsError, EngineBusy, NotPossible, StoreError
 from runner.far import PATIENCE, FarDriver, engine_says
@@ -331,7 +331,10 @@ class OwnDriver:
     async def record(self, run: str, decision: Decision) -> None:
         """As `decide`, without waiting for what follows."""
         self._current.look()
-        await decide(self.store, self.outside, self.desk, self.store.run(run).run, decision, self._clock.now)
+        run = run if is_whole_id(run) else self.store.run(run).run
+        known = await decide(self.store, self.outside, self.desk, run, decision, self._clock.now)
+        if not self.engine.is_at_work(run):
+            self.engine.past.hand(run, *known)
         self.engine.wake(run)
 
     def preview(self, bundle: Bundle, state: State, approval: str, edits: Mapping[str, Mapping[str, str]]) -> Preview:

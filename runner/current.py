@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -28,7 +29,7 @@ class Current:
     def look(self) -> None:
         """Takes up settings that were changed, unless they are wrong; looking whether they were costs little."""
         folder = self._project.folder
-        around = _stamp(file for file in (*folder.iterdir(), *folder.glob("connectors/*")) if file.is_file())
+        around = (*_listed(folder), *_listed(folder / "connectors"))
         if around == self._around:
             return
         project = self._project.again()
@@ -54,7 +55,16 @@ def _stamp(files: Iterable[Path]) -> Stamp:
     return tuple(_seen(file) for file in files)
 
 
-def _seen(file: Path) -> tuple[int, int, int] | None:
+def _listed(folder: Path) -> Stamp:
+    """Of its files. This is asked several times for each approval, which is why it goes without `Path`."""
+    try:
+        with os.scandir(folder) as found:
+            return tuple(_seen(file) for file in found if file.is_file())
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+
+
+def _seen(file: Path | os.DirEntry[str]) -> tuple[int, int, int] | None:
     try:
         found = file.stat()
     except OSError:

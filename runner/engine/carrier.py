@@ -143,6 +143,7 @@ class Carrier(ABC):
         """
         try:
             if self._store.is_shared and not self._may_drive(run):
+                self.past.leave(run)
                 return Rest(has_ended=False, due=None)
             driven = await self._read(run, woken)
             await self._drive(driven)

@@ -16,6 +16,7 @@ from runner.store.facts import LogEnd, Logs, Store
 PAGE = 1_000
 """Rows of a log that are read at a time."""
 LONG_LOG = 200
+HANDED = 1_000
 KEPT = 64
 """Of so many runs with a log at least that long the state is kept."""
 
@@ -66,6 +67,7 @@ class Past:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._begun: dict[str, Known] = {}
+        self._handed: OrderedDict[str, Known] = OrderedDict()
         self._kept: OrderedDict[str, Known] = OrderedDict()
 
     def begin(self, run: str, state: State, end: LogEnd) -> None:
@@ -76,9 +78,22 @@ class Past:
         """Whether it was just started here."""
         return run in self._begun
 
+    def hand(self, run: str, state: State, end: LogEnd) -> None:
+        """The run rested and was just reported about: whoever drives it next need not read what the reporter read."""
+        if not any(call.is_open for call in state.calls.values()):
+            self._handed[run] = (state, end)
+            if len(self._handed) > HANDED:
+                self._handed.popitem(last=False)
+
+    def leave(self, run: str) -> None:
+        """It is not driven here."""
+        self._handed.pop(run, None)
+
     async def take_up(self, run: str) -> Known:
-        """A run's state, to be driven: without a look at the log where it has just begun. Raises NotFound."""
-        return self._begun.pop(run) if run in self._begun else await self.read(run)
+        """A run's state, to be driven: without a look at the log where it has just begun, or was handed over. Raises
+        NotFound."""
+        known = self._begun.pop(run, None) or self._handed.pop(run, None)
+        return known or await self.read(run)
 
     def keep(self, run: str, state: State, end: LogEnd) -> None:
         """This is what has become of the run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from runner.language.schemas import read_inputs
 from runner.store.facts import NewRun, Started, Store
 
 LETTERS = "23456789abcdefghjkmnpqrstuvwxyz"
+_ID = re.compile(rf"\d{{6}}-[{LETTERS}]{{8}}")
 _PLACES = len(LETTERS) ** 8
 _PER_MS = _PLACES // DAY
 _NEAR = MINUTE * _PER_MS
@@ -65,6 +67,11 @@ def new_run_id(now: int) -> str:
         place, letter = divmod(place, len(LETTERS))
         letters = LETTERS[letter] + letters
     return f"{iso(now)[2:10].replace('-', '')}-{letters}"
+
+
+def is_whole_id(run: str) -> bool:
+    """Whether it is no mere beginning of a run's id."""
+    return _ID.fullmatch(run) is not None
 
 
 async def keep(store: Store, bundle: Bundle) -> None:

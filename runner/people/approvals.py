@@ -11,11 +11,12 @@ from runner.contract import Json, Purpose, digest
 from runner.core import events as e
 from runner.core.calls import parted
 from runner.core.consents import UNDO
+from runner.core.fold import fold
 from runner.core.gates import CHANGES
 from runner.core.state import Gate, State
 from runner.engine.asking import Connect, requests_of
 from runner.engine.driven import Desk, Outside
-from runner.engine.past import read_state
+from runner.engine.past import Known, read_state
 from runner.errors import AlreadySo, EvaluationError, NotPossible, RequestError, SequenceConflict, SettingsError
 from runner.language.bundle import Bundle
 from runner.store.facts import AlreadyReported, Store
@@ -60,8 +61,9 @@ class Preview:
 
 async def decide(
     store: Store, outside: Outside, desk: Desk, run: str, decision: Decision, clock: Callable[[], int]
-) -> None:
-    """Records a decision where the run stands as it was looked at; else it is looked at again. Raises NotPossible."""
+) -> Known:
+    """Records a decision where the run stands as it was looked at; else it is looked at again. The run's state with it.
+    Raises NotPossible."""
     while True:
         state, end = read_state(store, run)
         bundle = outside.bundle(state.bundle)
@@ -69,12 +71,11 @@ async def decide(
         connect = partial(outside.connector, bundle)
         report = report_for(bundle, state, decision, now, connect, desk)
         try:
-            await store.report(run, report, end.seq)
+            return fold(state, report), await store.report(run, report, end.seq)
         except AlreadyReported:
             raise AlreadySo("you have decided this already") from None
         except SequenceConflict:
             continue
-        return
 
 
 def gate_of(state: State, name: str) -> Gate:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from runner.clock import DAY
-from runner.engine.starting import new_run_id
+from runner.engine.starting import is_whole_id, new_run_id
 
 NOON = 20_000 * DAY + DAY // 2
 
@@ -23,3 +23,9 @@ def test_an_id_has_the_day_and_eight_letters_from_its_first_ms_to_its_last() -> 
 def test_a_clock_that_was_put_back_has_ids_of_its_own_time() -> None:
     late = new_run_id(NOON)
     assert new_run_id(NOON - DAY // 4) < late < new_run_id(NOON + 1)
+
+
+def test_a_beginning_of_an_id_is_not_taken_for_a_whole_one() -> None:
+    whole = new_run_id(NOON)
+    assert is_whole_id(whole)
+    assert not any(is_whole_id(other) for other in (whole[:-1], f"{whole}-then", "_site", ""))

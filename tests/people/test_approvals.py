@@ -224,7 +224,7 @@ async def test_the_last_millisecond_counts_and_the_deadline_does_not(tmp_path: P
             moment = partial(int, asked.due - 1 + late)
             deciding = decide(engine.store, engine.driver.outside, engine.driver.desk, run, words, moment)
             (answer,) = await asyncio.gather(deciding, return_exceptions=True)
-            assert (answer is None) == (not late), answer
+            assert isinstance(answer, NotPossible) == bool(late), answer
             clock.ahead = 3 * HOUR
             engine.driver.engine.wake(run)
             view = await engine.rest(run)
@@ -267,6 +267,23 @@ async def test_a_decision_that_the_engine_did_not_live_to_read_is_read_by_the_ne
         async with ground.engine() as engine:
             assert (await engine.rest(run)).status == "succeeded"
             assert (len(ground.made("/charge")), len(intents(engine.events(run), "send"))) == (1, 1)
+
+
+async def test_what_was_read_to_decide_is_not_read_again_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asking(tmp_path, FIRST + gate() + SEND) as (_, engine, run, _):
+        words, read, reads = said(gate_at(engine, run)), engine.store.log, []
+
+        def counted(*asked: Any, **more: Any) -> Any:
+            reads.append(asked)
+            return read(*asked, **more)
+
+        monkeypatch.setattr(engine.store, "log", counted)
+        await engine.driver.record(run, words)
+        await engine.driver.engine.rest(run)
+        assert reads == [(run,)]
+        assert engine.store.run(run).status == "succeeded"
 
 
 async def test_an_open_approval_is_there_after_a_restart(tmp_path: Path) -> None:
