@@ -36,6 +36,7 @@ def serve(
         if not ((amends.folder / SETTINGS).is_file() or (amends.folder / "flows").is_dir()):
             raise NotFound(f"{amends.folder} is no project: it has no {SETTINGS}; `{words.PROGRAM} init` makes one")
         logging.getLogger("amends.triggers").setLevel(logging.INFO)  # slots without a run, flows that changed
+        logging.getLogger("amends.web").setLevel(logging.INFO)  # who came in, who did not
         told: list[str] = []
         door = WebDoor(amends, host=host, port=port, on_open=lambda *pages: told.extend(_pages(*pages)))
         asyncio.run(

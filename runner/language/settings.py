@@ -126,6 +126,7 @@ class AmendsModel(Model, title="Amends project", spoken="amends.yaml"):
         "Default: passwords, and codes by mail.",
         {"oidc": "https://login.acme.example", "client": "amends", "secret": {"secret": "OIDC_SECRET"}},
     )
+    session_idle: PlainDuration = optional("After how long unused a session ends. Default 12 hours.", "12 hours")
     token_key: SecretModel = optional(
         "The secret that encrypts the tokens of connections. Default: a key in .amends.", {"secret": "TOKEN_KEY"}
     )
@@ -137,6 +138,7 @@ class AmendsModel(Model, title="Amends project", spoken="amends.yaml"):
 
 
 KEEP = Duration(amount=400, unit="day")
+IDLE = Duration(amount=12, unit="hour")
 
 _FORMS = by_tag(SecretModel, TemporalModel, TlsModel)
 
@@ -208,6 +210,7 @@ class Settings:
     token_key: str = ""
     anchors: AnchorPlaces | None = None
     keep: Duration = KEEP
+    session_idle: Duration = IDLE
     file_limit: int = 20_000_000
     runs_at_once: int = 50
 
@@ -253,6 +256,7 @@ def _settings(model: Any, default: Settings) -> Settings:
         if anchors is None
         else AnchorPlaces(keys=tuple(anchors.keys or ()), **given(anchors, "file", "tell", "timestamp")),
         keep=duration(model.keep) if model.keep else default.keep,
+        session_idle=duration(model.session_idle) if model.session_idle else default.session_idle,
         file_limit=read_size(limits.file) if limits is not None and limits.file else default.file_limit,
         **given(model, "project", "zone", "language", "mode", "tell_by", "admin"),
         cluster=_cluster(model.engine) if isinstance(model.engine, TemporalModel) else None,

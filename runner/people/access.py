@@ -37,10 +37,10 @@ def digest_of(secret: str) -> str:
     return sha256(secret.encode()).hexdigest()
 
 
-def new_access(kind: Kind, person: str, *, now: int, name: str = "") -> tuple[str, Access]:
-    """(what its holder gets, what the database keeps) of a new link, session or token."""
+def new_access(kind: Kind, person: str, *, now: int, name: str = "", idle: int = 0) -> tuple[str, Access]:
+    """(what its holder gets, what the database keeps) of a new link, session or token. `idle`: ms it lasts unused."""
     secret = secrets.token_urlsafe(32)
-    until = now + LIVES[kind]
+    until = now + min(LIVES[kind], idle or LIVES[kind])
     return secret, Access(digest=digest_of(secret), kind=kind, person=person, name=name, at=now, until=until)
 
 
@@ -58,7 +58,16 @@ def password_fits(kept: Access | None, password: str) -> bool:
         _HASHER.verify(kept.digest if kept is not None else _NOBODY, password[:LONGEST])
     except (VerificationError, InvalidHashError):
         return False
-    return kept is not None
+    return kept is not None and len(password) <= LONGEST
+
+
+def lasts_until(row: Access, now: int, idle: int) -> int:
+    """When something that is used now ends: after so long unused (ms), and when its life is over at the latest.
+
+    It is only moved by a twentieth of that or more, so that not every page writes a row.
+    """
+    until = min(row.at + LIVES[row.kind], now + idle)
+    return until if abs(until - row.until) > idle // 20 else row.until
 
 
 def role_of(people: People, admin: str, person: str) -> str | None:

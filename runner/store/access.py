@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, bindparam, delete, insert, select
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
 from runner.store.tables import access
 
@@ -65,6 +65,15 @@ def end(digest: str, person: str = "") -> Callable[[Connection], bool]:
         named = [access.c.digest.startswith(digest, autoescape=True), access.c.kind != "password"]
         named += [access.c.person == person] if person else []
         return bool(digest) and connection.execute(delete(access).where(*named)).rowcount > 0
+
+    return write
+
+
+def move_end(digest: str, until: int) -> Callable[[Connection], None]:
+    """It ends then."""
+
+    def write(connection: Connection) -> None:
+        connection.execute(update(access).where(access.c.digest == digest).values(until=until))
 
     return write
 

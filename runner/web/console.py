@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections import Counter
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -46,6 +47,7 @@ class Console:
         self.sign = secrets.token_hex(8)
         self.feed = Feed()
         self.tries, self.crowd = Tries(), Tries(most=50)
+        self.noted: tuple[int, Counter[str]] | None = None
         self.forms = FormDesk(driver.store.artifacts.root.parent)
         self.forms.uploads.sweep(self.now)
         self._project: tuple[object, Project] | None = None
@@ -122,16 +124,17 @@ class Console:
 
     async def act(self, run: str, order: Order) -> RunView:
         """Has an order carried out and waits a little for what follows. Raises NotPossible, NotFound."""
-        await self._soon(self.driver.act(run, order))
+        await self.soon(self.driver.act(run, order))
         return self.store.run(run)
 
     async def decide(self, run: str, decision: Decision) -> RunView:
         """Has a decision recorded and waits a little for what follows. Raises NotPossible, NotFound."""
         await self.driver.record(run, decision)
-        await self._soon(self.driver.engine.rest(run))
+        await self.soon(self.driver.engine.rest(run))
         return self.store.run(run)
 
-    async def _soon(self, doing: Coroutine[Any, Any, object]) -> None:
+    async def soon(self, doing: Coroutine[Any, Any, object]) -> None:
+        """Waits a little for it; it goes on by itself."""
         waiting = asyncio.ensure_future(doing)
         waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
         with suppress(TimeoutError):

@@ -35,9 +35,9 @@ from runner.triggers.formdesk import FormDesk, Stamp
 from runner.triggers.intake import Coming
 from runner.web.console import Console, console_of
 from runner.web.guard import Caller, Fills, Refused, Sees, SignInFirst, refuse_strangers
+from runner.web.guestbook import address_of
 from runner.web.render import go, page
 from runner.web.shell import LARGEST, POLICY
-from runner.web.sign_in import address_of
 
 ROUTES = APIRouter()
 log = logging.getLogger("amends.web")

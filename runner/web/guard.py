@@ -8,6 +8,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated
@@ -16,9 +17,9 @@ from urllib.parse import parse_qs, urlsplit
 from fastapi import Depends
 from starlette.requests import ClientDisconnect, Request
 
-from runner.errors import AmendsError
+from runner.errors import AmendsError, StoreUnwritable
 from runner.language.people import ME
-from runner.people.access import ROLES, digest_of, role_of
+from runner.people.access import ROLES, digest_of, lasts_until, role_of
 from runner.store import access
 from runner.tongue import _, chosen, speak
 from runner.web.console import Console, console_of
@@ -26,6 +27,8 @@ from runner.web.console import Console, console_of
 SESSION, DOOR = "amends_session", "amends_door"
 SAFE = ("GET", "HEAD", "OPTIONS")
 FILLER = "whoever fills in a form"
+LOOKS_ON, LIVE = "x-looks-on", "/live"
+"""What a page asks for by itself says so, and has its own path: that nobody sits before it does not keep a session."""
 
 
 class Refused(AmendsError):
@@ -45,7 +48,8 @@ class Caller:
     """Who asks. `person` is empty for nobody; `role` is what people.yaml gives them now, empty for none.
 
     `csrf` is the token that forms of this caller carry, `digest` the session's name in the database. `has_signed_in`:
-    by a password or at the provider; whoever came by a link has not.
+    by a password or at the provider; whoever came by a link has not. `until`: when the session ends from now on, where
+    that is to be written down.
     """
 
     person: str = ""
@@ -54,6 +58,7 @@ class Caller:
     csrf: str = ""
     digest: str = ""
     has_signed_in: bool = False
+    until: int = 0
 
     def is_one_of(self, *roles: str) -> bool:
         """The role is one of these, or admin."""
@@ -105,6 +110,9 @@ class Guard:
             raise Refused(403, _("This is for an admin of the project."))
         if request.method not in SAFE and not self._by_token and self.declares != FILLER:
             refuse_strangers(request, caller, (await form_of(request)).get("csrf", ""))
+        if caller.until and not self._by_token and LOOKS_ON not in request.headers and request.url.path != LIVE:
+            with suppress(StoreUnwritable):
+                await console.soon(console.store.write(access.move_end(caller.digest, caller.until)))
         return caller
 
     def _bearer(self, console: Console, request: Request) -> Caller:
@@ -162,9 +170,11 @@ def _caller(console: Console, secret: str, *kinds: str) -> Caller:
     role = role_of(people, admin, found.person)
     if role is None:
         return Caller()
+    is_idle_for = console.project.settings.session_idle.ms
+    until = found.until if found.kind == "token" else lasts_until(found, console.now, is_idle_for)
     return Caller(
         person=found.person, name=name_of(console, found.person), role=role, csrf=csrf_of(secret), digest=found.digest,
-        has_signed_in=found.kind == "session",
+        has_signed_in=found.kind == "session", until=until if until != found.until else 0,
     )  # fmt: skip
 
 
@@ -183,6 +193,11 @@ def _language(console: Console, request: Request, person: str) -> str:
 def csrf_of(cookie: str) -> str:
     """The token of the forms that go with a cookie; empty for no cookie."""
     return sha256(f"form {cookie}".encode()).hexdigest() if cookie else ""
+
+
+def way_of(csrf: str) -> str:
+    """What a link carries that only a page of this browser may lead to; empty for no token."""
+    return sha256(f"way {csrf}".encode()).hexdigest()[:32] if csrf else ""
 
 
 def new_door() -> str:

@@ -14,8 +14,8 @@ from runner.web.guard import SignedIn
 ROUTES = APIRouter()
 QUIET = 20.0
 """Seconds after which an empty line shows that the connection stands."""
-LONGEST = 3600
-"""Quiet times after which the browser connects anew, and is asked again who it is."""
+LONGEST = 180
+"""Lines after which the browser connects anew, and is asked again who it is."""
 
 
 @ROUTES.get("/live")

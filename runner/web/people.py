@@ -18,6 +18,7 @@ from runner.store.access import Access
 from runner.tongue import _
 from runner.web.console import Console, console_of
 from runner.web.guard import Admin, Sees, form_of
+from runner.web.guestbook import note
 from runner.web.render import go, page, who
 
 ROUTES = APIRouter()
@@ -57,6 +58,7 @@ async def invite(request: Request, caller: Admin) -> Response:
         raise NotFound(_("There is nobody of this name in people.yaml."))
     secret, row = new_access("link", person, now=console.now, name="invite")
     await console.driver.admit(row)
+    note(request, f"{caller.person} made a link for {person}")
     link = f"{console.public_url.rstrip('/')}/enter/{secret}"
     return page(request, caller, "invited", person=person, link=link, until=row.until)
 
@@ -66,4 +68,5 @@ async def end(request: Request, caller: Admin) -> Response:
     """Ends somebody's session, link or token."""
     console, form = console_of(request), await form_of(request)
     await console.store.write(access.end(form.get("which", "")))
+    note(request, f"{caller.person} ended somebody's way in")
     return go(request, "/people")

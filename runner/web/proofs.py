@@ -17,6 +17,7 @@ from runner.store.notices import Notice
 from runner.tongue import _, speaking
 from runner.web.console import Console, console_of
 from runner.web.guard import DOOR, SESSION, Caller, Refused, form_of
+from runner.web.guestbook import note
 from runner.web.render import go, page, set_cookie
 
 PROVED = "amends_review"
@@ -82,12 +83,15 @@ async def take_code(request: Request, caller: Caller, notice: Notice, home: str)
     console, form, browser = console_of(request), await form_of(request), _browser(request, caller)
     typed = digest_of_code(form.get("code", "")[:LONGEST], notice.locator, browser)
     tried = await console.store.write(codes.take(notice.locator, digest_of(browser), typed, console.now))
+    if tried != "fits":
+        note(request, f"a code did not fit, or counts no more, for {notice.person}", is_wrong=True)
     if tried == "wrong":
         return _("That is not the code. Look at the newest mail, and type it again.")
     if tried == "none":
         return _("That code does not count any more. Ask for a new one.")
     secret, row = new_access("review", notice.person, now=console.now, name=notice.locator)
     await console.driver.admit(row)
+    note(request, f"{notice.person} proved to be asked by a code")
     answer = go(request, home)
     set_cookie(console, answer, PROVED, secret, below=home)
     return answer

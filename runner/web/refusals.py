@@ -26,6 +26,7 @@ from runner.recorded import retold
 from runner.telling.words import sentence
 from runner.tongue import _
 from runner.web.guard import Caller, Refused, SignInFirst, greet
+from runner.web.guestbook import note_refusal
 from runner.web.render import go, page
 
 API = ("/api/", "/metrics")
@@ -35,6 +36,8 @@ STATUS: tuple[tuple[type[AmendsError], int], ...] = (
     (NotFound, 404), (InputsInvalid, 422), (InvalidFlow, 422), (NotPossible, 409), (RunKeyConflict, 409),
     (EngineBusy, 503), (StoreUnwritable, 503),
 )  # fmt: skip
+NOTED = (401, 403, 421, 429)
+"""Refusals that are written down."""
 
 log = logging.getLogger("amends.web")
 
@@ -51,6 +54,8 @@ async def _known(request: Request, error: Exception) -> Response:
     if isinstance(error, SignInFirst):
         return _sign_in_first(request, error)
     status = error.status if isinstance(error, Refused) else next((s for k, s in STATUS if isinstance(error, k)), 500)
+    if status in NOTED:
+        note_refusal(request, status, getattr(request.state, "caller", Caller()).person)
     more = {"fields": error.problems} if isinstance(error, InputsInvalid) else {}
     return _told(request, status, sentence(retold(str(error))), **more)
 
@@ -58,6 +63,7 @@ async def _known(request: Request, error: Exception) -> Response:
 def _sign_in_first(request: Request, error: SignInFirst) -> Response:
     path = request.url.path
     if path.startswith(API):
+        note_refusal(request, 401, "")
         answer = _told(request, 401, _("Send a token: Authorization: Bearer …"))
         answer.headers["WWW-Authenticate"] = "Bearer"
         return answer

@@ -16,7 +16,7 @@ from runner.people.letters import nothing_was_sent
 from runner.telling import words
 from runner.tongue import _, point, several, spoken
 from runner.web.console import Console, console_of
-from runner.web.guard import DOOR, SESSION, Caller, csrf_of, name_of, new_door
+from runner.web.guard import DOOR, SESSION, Caller, csrf_of, name_of, new_door, way_of
 
 NAMES = re.compile(r"\b(?:person|team):\w+")
 """People as the log names them."""
@@ -40,7 +40,7 @@ def page(request: Request, caller: Caller, name: str, /, *, code: int = 200, **v
         door = new_door()
         csrf = csrf_of(door)
     text = _JINJA.get_template(f"{name}.html").render(
-        caller=caller, csrf=csrf, at=console.prefix, language=spoken(), path=request.url.path,
+        caller=caller, csrf=csrf, way=way_of(csrf), at=console.prefix, language=spoken(), path=request.url.path,
         project=console.project.settings.project, provider=console.provider, when=lambda at: point(at, console.zone),
         iso=lambda at: iso(at, console.zone), who=lambda person: who(console, person), capital=words.capital,
         plain=words.plain,

@@ -7,7 +7,7 @@ that address, or not at all.
 from __future__ import annotations
 
 import asyncio
-import logging
+import hmac
 from urllib.parse import quote, unquote
 
 from fastapi import APIRouter
@@ -24,14 +24,13 @@ from runner.store.access import Kind
 from runner.telling import words as telling
 from runner.tongue import _
 from runner.web.console import Console, console_of
-from runner.web.guard import DOOR, SESSION, Anyone, Caller, Refused, SignedIn, form_of, name_of
+from runner.web.guard import DOOR, SESSION, Anyone, Caller, Refused, SignedIn, form_of, name_of, way_of
+from runner.web.guestbook import address_of, note
 from runner.web.render import drop_session, go, page, set_cookie
 
 ROUTES = APIRouter()
 JOURNEY = "amends_journey"
 BACK = "/sign-in/back"
-
-log = logging.getLogger("amends.web")
 
 
 @ROUTES.get("/sign-in")
@@ -52,17 +51,21 @@ async def sign_in(request: Request, caller: Anyone) -> Response:
     if not fits or _role(console, person) is None:
         console.tries.fail(tried, console.now)
         console.crowd.fail(place, console.now)
+        note(request, f"a password did not fit {person or 'a name that nobody has'}", is_wrong=True)
         text = _("The name and the password do not fit together.")
         return page(request, caller, "sign_in", code=403, next=onwards, text=text)
     console.tries.forget(tried)
-    return await _welcome(request, person, onwards)
+    return await _welcome(request, caller, person, onwards, by="a password")
 
 
 @ROUTES.get("/sign-in/provider")
-async def leave(request: Request, caller: Anyone, next: str = "") -> Response:  # noqa: A002
-    """On to the provider. What belongs to this way stays with the browser."""
+async def leave(request: Request, caller: Anyone, way: str = "", next: str = "") -> Response:  # noqa: A002
+    """On to the provider, from a page that is open here: no other site begins it. What belongs to it stays with the
+    browser."""
     console = console_of(request)
     words, journey = _provider(console), Journey.new()
+    if not caller.csrf or not hmac.compare_digest(way.encode(), way_of(caller.csrf).encode()):
+        return go(request, f"/sign-in?next={quote(next[:1_000])}")
     try:
         address = await way_out(words, journey, console.public_url.rstrip("/") + BACK)
     except ProviderSilent as error:
@@ -91,9 +94,9 @@ async def come_back(request: Request, caller: Anyone) -> Response:
         console.crowd.fail(place, console.now)
         return _stays_out(request, caller, onwards, error)
     if not person or _role(console, person) is None:
-        log.warning("%s signed in at %s, and people.yaml does not name them", told, console.provider)
+        note(request, f"{console.provider} knows {telling.plain(told)}, and people.yaml does not", is_wrong=True)
         return _stays_out(request, caller, onwards, None, told)
-    answer = await _welcome(request, person, onwards)
+    answer = await _welcome(request, caller, person, onwards, by=console.provider)
     answer.delete_cookie(JOURNEY, path=f"{console.prefix}/sign-in")
     return answer
 
@@ -115,7 +118,7 @@ def _stays_out(request: Request, caller: Caller, onwards: str, error: Exception 
     else:
         code, text = 503, _("{provider} cannot be asked now. Try again in a minute.", provider=provider)
     if error is not None:
-        log.warning("nobody was signed in by %s: %s", provider, error)
+        note(request, f"nobody was signed in by {provider}: {error}", is_wrong=True)
     answer = page(request, caller, "sign_in", code=code, next=onwards, text=text)
     answer.delete_cookie(JOURNEY, path=f"{console.prefix}/sign-in")
     return answer
@@ -151,8 +154,9 @@ async def use_link(request: Request, caller: Anyone, link: str) -> Response:
     console = console_of(request)
     found = await console.store.write(access.take(digest_of(link), console.now))
     if found is None or _role(console, found.person) is None:
+        note(request, "a link that opens nothing was pressed", is_wrong=True)
         raise Refused(404, _("This link was used already, or its time is over. Ask an admin for another one."))
-    return await _welcome(request, found.person, "/me" if found.name == "invite" else "", "visit")
+    return await _welcome(request, caller, found.person, "/me" if found.name == "invite" else "", "visit", by="a link")
 
 
 @ROUTES.post("/sign-out")
@@ -160,6 +164,7 @@ async def sign_out(request: Request, caller: SignedIn) -> Response:
     """Ends this session."""
     console = console_of(request)
     await console.store.write(access.end(caller.digest))
+    note(request, f"{caller.person} signed out")
     answer = go(request, "/sign-in")
     drop_session(console, answer)
     return answer
@@ -189,7 +194,7 @@ async def change_password(request: Request, caller: SignedIn) -> Response:
         raise Refused(403, _("The old password does not fit, so nothing was changed."))
     row = await asyncio.to_thread(new_password, caller.person, form.get("new", ""), now=console.now)
     await console.driver.admit(row)
-    return await _welcome(request, caller.person, "/me")
+    return await _welcome(request, caller, caller.person, "/me", by="a new password")
 
 
 @ROUTES.post("/me/end")
@@ -200,11 +205,16 @@ async def end_own(request: Request, caller: SignedIn) -> Response:
     return go(request, "/me")
 
 
-async def _welcome(request: Request, person: str, onwards: str, kind: Kind = "session") -> Response:
+async def _welcome(
+    request: Request, caller: Caller, person: str, onwards: str, kind: Kind = "session", *, by: str
+) -> Response:
+    """A new session; the one that this browser had ends."""
     console = console_of(request)
-    agent = request.headers.get("user-agent", "")[:80]
-    secret, row = new_access(kind, person, now=console.now, name=agent)
+    agent, idle = request.headers.get("user-agent", "")[:80], console.project.settings.session_idle.ms
+    secret, row = new_access(kind, person, now=console.now, name=agent, idle=idle)
     await console.driver.admit(row)
+    await console.store.write(access.end(caller.digest))
+    note(request, f"{person} came in by {by}")
     is_path = onwards.startswith("/") and not onwards.startswith(("//", "/\\"))
     answer = go(request, onwards if is_path else "/")
     set_cookie(console, answer, SESSION, secret, LIVES[kind] // SECOND)
@@ -224,7 +234,3 @@ def _person(console: Console, name: str) -> str:
 
 def _role(console: Console, person: str) -> str | None:
     return role_of(console.people, console.project.settings.admin, person)
-
-
-def address_of(request: Request) -> str:
-    return request.client.host if request.client is not None else ""

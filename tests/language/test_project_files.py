@@ -164,6 +164,7 @@ tell_by: mail
 admin: person:tom
 sign_in: { oidc: https://login.acme.example, client: amends, secret: { secret: OIDC_SECRET }, claim: upn }
 keep: 30 days
+session_idle: 8 hours
 limits: { file: 5 MB, runs_at_once: 7 }
 """
     settings, _, problems = load_settings(text, "amends.yaml", folder="x")
@@ -189,6 +190,7 @@ limits: { file: 5 MB, runs_at_once: 7 }
         admin="person:tom",
         sign_in=SignIn(oidc="https://login.acme.example", client="amends", secret="OIDC_SECRET", claim="upn"),
         keep=Duration(amount=30, unit="day"),
+        session_idle=Duration(amount=8, unit="hour"),
         file_limit=5_000_000,
         runs_at_once=7,
     )

@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from runner.clock import DAY, MINUTE
+from runner.clock import DAY, HOUR, MINUTE
 from runner.errors import NotPossible
 from runner.people.access import Tries, first_admin, new_access, new_password, password_fits, role_of
 from runner.store import access
@@ -129,6 +129,8 @@ async def test_a_password_is_long_and_taken_as_it_is(console: Console) -> None:
     assert [password_fits(kept, one) for one in (password, password.strip(), password.upper(), password[:64])] == [
         True, False, False, False,
     ]  # fmt: skip
+    longest = new_password("person:olga", "x" * 1_000, now=console.now)
+    assert [password_fits(longest, "x" * count) for count in (999, 1_000, 1_001)] == [False, True, False]
     for short in ("", "elevensigns"):
         with pytest.raises(NotPossible, match="12 characters or more"):
             new_password("person:olga", short, now=console.now)
@@ -140,12 +142,92 @@ async def test_a_password_is_long_and_taken_as_it_is(console: Console) -> None:
 
 
 async def test_a_session_ends_after_seven_days(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings(console, "session_idle: 30 days")
     browsers = [await Browser(console).sign_in("person:olga"), await Browser(console).sign_in_truly("person:olga")]
     clock = console.amends.clock
     for days, status in ((6, 200), (7, 303)):
         at = clock.now() + days * DAY + MINUTE
         monkeypatch.setattr(type(console), "now", at)
         assert [(await one.get("/runs")).status_code for one in browsers] == [status, status]
+
+
+def settings(console: Console, line: str) -> None:
+    """One more line of amends.yaml."""
+    file = console.amends.folder / "amends.yaml"
+    file.write_text(f"{file.read_text()}{line}\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize(("line", "hours"), [("", 12), ("session_idle: 2 hours", 2)])
+async def test_a_session_ends_when_nobody_uses_it(
+    line: str, hours: int, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings(console, line)
+    used, truly = await Browser(console).sign_in("person:olga"), await Browser(console).sign_in_truly("person:olga")
+    left, watching = await Browser(console).sign_in("person:olga"), await Browser(console).sign_in("person:olga")
+    begun = console.amends.clock.now()
+    for time in (0, 0.6, 1.2, 1.8):
+        monkeypatch.setattr(type(console), "now", begun + int(time * hours * HOUR) + MINUTE)
+        assert [(await one.get("/me")).status_code for one in (used, truly)] == [200, 200]
+        by_itself = await watching.get("/me", **{"x-looks-on": "1"})
+        assert by_itself.status_code == (200 if time < 1 else 303), "a page that looks by itself keeps nothing open"
+    assert (await left.get("/me")).status_code == 303
+
+
+async def test_looking_often_writes_seldom(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    browser = await Browser(console).sign_in("person:olga")
+    begun, ends = console.amends.clock.now(), set()
+    for minutes in range(0, 90, 3):
+        monkeypatch.setattr(type(console), "now", begun + minutes * MINUTE)
+        assert (await browser.get("/me")).status_code == 200
+        ends |= {row.until for row in console.store.ask(access.listed(console.now)) if row.kind == "visit"}
+    assert 2 <= len(ends) <= 4
+
+
+async def test_signing_in_again_ends_the_session_before(console: Console) -> None:
+    browser = await Browser(console).sign_in("person:olga")
+    before = browser.client.cookies["amends_session"]
+    await browser.sign_in("person:olga")
+    other = Browser(console)
+    other.client.cookies.set("amends_session", before)
+    assert [(await one.get("/me")).status_code for one in (browser, other)] == [200, 303]
+
+
+async def test_who_came_in_and_who_did_not_is_written_down(console: Console, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "amends.web")
+    await console.driver.admit(new_password("person:olga", "four words in a row", now=console.now))
+    browser = Browser(console)
+    for name in ("olga", "olga\nsomebody else"):
+        await browser.press("/sign-in", name=name, password="a password of olga's")
+    await browser.press("/sign-in", name="olga", password="four words in a row")
+    await browser.post("/people/invite", {"csrf": await browser.token("/me"), "person": "vera"})
+    await browser.press("/me", "/sign-out")
+    assert (await browser.post("/enter/nothing", {"csrf": await browser.token("/sign-in")})).status_code == 404
+    await browser.get("/api/v1/runs", authorization="Bearer nothing")
+    lines = [record.getMessage() for record in caplog.records if record.name == "amends.web"]
+    assert all(re.match(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00 .*, from 127\.0\.0\.1$", line) for line in lines)
+    assert [(line[26:-16], record.levelname) for line, record in zip(lines, caplog.records, strict=True)] == [
+        ("a password did not fit person:olga", "WARNING"),
+        ("a password did not fit a name that nobody has", "WARNING"),
+        ("person:olga came in by a password", "INFO"),
+        ("POST /people/invite was refused to person:olga (403)", "WARNING"),
+        ("person:olga signed out", "INFO"),
+        ("a link that opens nothing was pressed", "WARNING"),
+        ("GET /api/v1/runs was refused to a stranger (401)", "WARNING"),
+    ]
+
+
+async def test_nobody_floods_what_is_written_down(
+    console: Console, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level("INFO", "amends.web")
+    monkeypatch.setattr(type(console), "now", begun := console.amends.clock.now())
+    for _ in range(50):
+        await Browser(console).get("/api/v1/runs")
+    assert len(caplog.records) == 21
+    assert "what else comes from 127.0.0.1 in this minute is not written down" in caplog.records[-1].getMessage()
+    monkeypatch.setattr(type(console), "now", begun + MINUTE)
+    await Browser(console).get("/api/v1/runs")
+    assert len(caplog.records) == 22
 
 
 async def test_sessions_are_listed_and_ended(console: Console) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -53,9 +55,16 @@ class Gate:
 
     async def leave(self, browser: Browser, onwards: str = "", at: str = "") -> str:
         """Where the browser is sent to."""
-        gone = await browser.client.get(f"{at}/sign-in/provider", params={"next": onwards})
+        gone = await browser.client.get(await self.way(browser, onwards, at))
         assert gone.status_code == 303, words_of(gone)
         return str(gone.headers["location"])
+
+    async def way(self, browser: Browser, onwards: str = "", at: str = "") -> str:
+        """Where the button of the sign-in page leads."""
+        page = await browser.client.get(f"{at}/sign-in", params={"next": onwards})
+        found = re.search(r'href="([^"]*/sign-in/provider[^"]*)"', page.text)
+        assert found is not None, words_of(page)
+        return html.unescape(found[1])
 
     async def come(self, browser: Browser, sub: str = "tom", onwards: str = "") -> httpx.Response:
         """The whole way."""
@@ -89,7 +98,7 @@ async def test_the_whole_way(gate: Gate) -> None:
     door = await browser.get("/runs")
     page = await browser.get(door.headers["location"])
     assert f"Sign in at {host}" in words_of(page)
-    assert 'href="/sign-in/provider?next=/runs"' in page.text
+    assert await gate.way(browser, "/runs") in html.unescape(page.text)
     asked = parse_qs(urlsplit(await gate.leave(browser, "/runs")).query)
     assert asked["redirect_uri"] == [f"{ADDRESS}/sign-in/back"]
     assert (asked["response_type"], asked["scope"]) == (["code"], ["openid email"])
@@ -120,6 +129,18 @@ async def test_leaving_writes_nothing(gate: Gate) -> None:
         await gate.browser().client.request(method, "/sign-in/provider")
         await gate.browser().client.request(method, "/sign-in/back?code=x&state=y")
     assert gate.office.rows() == before
+
+
+async def test_no_other_site_begins_a_sign_in(gate: Gate) -> None:
+    """Whoever is signed in at the provider would be signed in here too, and unasked."""
+    browser, other = gate.browser(), gate.browser()
+    for way in ("", "?next=/runs", "?way=&next=/runs", "?way=0&next=/runs", "?way=%F0%9F%92%A9&next=/runs"):
+        gone = await browser.get(f"/sign-in/provider{way}")
+        assert (gone.status_code, gone.headers["location"]) in ((303, "/sign-in?next="), (303, "/sign-in?next=/runs"))
+    gone = await browser.get(await gate.way(other, "/runs"))
+    assert gone.headers["location"] == "/sign-in?next=/runs", "the page was open in another browser"
+    assert gone.headers.get("set-cookie") is None
+    assert (await browser.get(await gate.way(browser))).headers["location"].startswith(gate.provider.origin)
 
 
 # --- attacks ---------------------------------------------------------------------------------------------------------
@@ -318,7 +339,7 @@ async def test_behind_https_and_a_prefix(tmp_path: Path, provider: OidcProcess) 
     async with gate_at(tmp_path / "acme", provider, "https://acme.test/amends") as gate:
         for at in ("/amends", ""):
             browser = gate.browser("https://acme.test")
-            gone = await browser.client.get(f"{at}/sign-in/provider", params={"next": "/me"})
+            gone = await browser.client.get(await gate.way(browser, "/me", at))
             cookie = gone.headers["set-cookie"]
             assert "Path=/amends/sign-in" in cookie
             assert "Secure" in cookie
@@ -359,7 +380,7 @@ async def test_an_approver_signs_in_there_and_decides(gate: Gate) -> None:
     run = await gate.office.ask()
     path, browser = f"/review/{gate.office.locator(run)}", gate.browser()
     door = await browser.get(path)
-    assert f'href="/sign-in/provider?next={path}"' in door.text
+    assert re.search(rf'href="/sign-in/provider\?way=\w{{32}}&amp;next={path}"', door.text)
     assert "Mail me a code" not in words_of(door)
     assert (await gate.come(browser, "tom", path)).headers["location"] == path
     page = await browser.get(path)

@@ -67,7 +67,7 @@ def test_serve_shows_its_pages_and_stops(tmp_path: Path) -> None:
             looking.join(20)
         assert ended.code == 0
         assert ended.out.endswith("Stopped. Runs that have not ended go on with the next start.\n")
-        assert ended.err == ""
+        assert re.fullmatch(r"amends: [\dT:-]{19}\+00:00 person:me came in by a link, from 127\.0\.0\.1\n", ended.err)
 
 
 def test_a_taken_port_is_one_sentence(tmp_path: Path) -> None:
