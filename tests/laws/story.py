@@ -129,6 +129,7 @@ class Story:
             touches=[replace(each, intent=intents.get(_name_of(each.intent), each.intent)) for each in ledger.touches],
             landed=[replace(each, intent=intents.get(_name_of(each.intent), each.intent)) for each in ledger.landed],
             found=ledger.found,
+            staff=ledger.staff,
         )
 
     @property

@@ -40,6 +40,7 @@ class Installation:
     chain: tuple[str, ...] = ()
     unwitnessed: tuple[str, ...] = ()
     bundles: Mapping[str, Bundle] = field(default_factory=dict)
+    is_shared: bool = False
 
     @classmethod
     def read(cls, store: SqlStore, *, now: int, bundles: Mapping[str, Bundle] | None = None) -> Installation:
@@ -55,7 +56,7 @@ class Installation:
             logs=logs, views=views, bundles=bundles,
             effects={run: tuple(each.disposition for each in store.effects(run)) for run in views},
             chain=tuple(f"run {fault.run}, entry {fault.seq}: {fault.what}" for fault in store.verify()),
-            unwitnessed=tuple(store.without_witness(now)),
+            unwitnessed=tuple(store.without_witness(now)), is_shared=store.is_shared,
         )  # fmt: skip
 
     def state(self, run: str) -> State:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,13 +110,17 @@ def against_oracle(folder: Path, receivers: Receivers) -> list[str]:
         log = Installation.read(store, now=MachineClock().now())
     finally:
         store.close()
+    return several_keys(log, effects) + broken(log, Truth(effects=effects, covers=COVERED))
+
+
+def several_keys(log: Installation, effects: Mapping[str, int]) -> list[str]:
+    """Calls that had an effect under more than one key."""
     keys: dict[tuple[str, str, str, int], set[str]] = {}
     for run, events in log.logs.items():
         for event in events:
-            if isinstance(event, e.CallIntended) and event.request and effects[key_at(event)]:
+            if isinstance(event, e.CallIntended) and event.request and effects.get(key_at(event)):
                 keys.setdefault((run, *event.call), set()).add(key_at(event))
-    several = [f"{call[1]} {call[2]} was done under several keys" for call, had in keys.items() if len(had) > 1]
-    return several + broken(log, Truth(effects=effects, covers=COVERED))
+    return [f"{call[1]} {call[2]} was done under several keys" for call, had in keys.items() if len(had) > 1]
 
 
 def chosen(calls: dict[str, int], kills: int, again: int, rng: random.Random) -> list[Kill]:

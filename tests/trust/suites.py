@@ -12,6 +12,7 @@ SUITES = {
     "power": "tests.trust.power",
     "secrets": "tests.trust.secrets",
     "simulation": "tests.trust.simulation",
+    "temporal_kills": "tests.trust.temporal_kills",
     "zombies": "tests.trust.zombies",
 }
 """One line each, in the order of the alphabet."""

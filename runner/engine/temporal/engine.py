@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from temporalio import activity
-from temporalio.client import Client, WithStartWorkflowOperation
+from temporalio.client import Client, WithStartWorkflowOperation, WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion, WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
@@ -189,6 +189,11 @@ class TemporalEngine(Carrier):
         except RPCError as error:
             log.warning("Temporal does not answer about run %s (%s); it is asked again", run, error.status.name)
             await asyncio.sleep(AGAIN_AFTER)
+            return False
+        except WorkflowUpdateRPCTimeoutOrCancelledError:  # the library makes this of a cancelled wait, too
+            asking = asyncio.current_task()
+            if asking is not None and asking.cancelling():
+                raise asyncio.CancelledError from None
             return False
         return True
 
