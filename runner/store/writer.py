@@ -44,7 +44,7 @@ CROWD = 8
 GATHER = 0.0005
 """Seconds that a group is gathered after one of at least CROWD works: fewer commits, each with more in it. A caller
 alone never waits."""
-HEADS = 20_000
+HEADS = 5_000
 """Runs whose place is remembered; what is remembered is only believed when the conditional update agrees."""
 ANCHOR_AFTER = 10 * SECOND
 TAKEN_OVER = "another engine has taken over this database; this one must not write any more"
