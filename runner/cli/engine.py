@@ -61,7 +61,7 @@ async def _to_temporal(project: Reading, cluster: Cluster) -> None:
 async def _to_embedded(project: Reading, cluster: Cluster) -> None:
     client = await temporal_part("cluster").connect(cluster, project.folder, Secrets(project.folder).value)
     runs = list(project.store.open_runs()) if project.has_log else []
-    ended = await temporal_part("moving").end_all(client, cluster.queue, runs)
+    ended = await temporal_part("moving").end_all(client, runs)
     _write_embedded(project.folder / SETTINGS)
     page.say(
         f"{times.counted(ended, 'driver')} ended in {cluster.address}; {times.counted(len(runs), 'run')} go on with "

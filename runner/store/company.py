@@ -68,6 +68,9 @@ class Company(Protocol):
     async def tell(self, run: str) -> None:
         """Has whichever other engine drives the run look at it again."""
 
+    async def take_on(self, duty: str) -> bool:
+        """Takes on what one engine does for all, as long as it lives. Answers whether it is this one."""
+
     def fence(self) -> int:
         """The current fence: this engine's where it writes."""
 

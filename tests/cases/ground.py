@@ -209,7 +209,7 @@ class Engine:
             assert "pending" not in self.dispositions(run).values()
 
 
-async def until(is_so: Callable[[], object], seconds: float = 5.0) -> None:
+async def until(is_so: Callable[[], object], seconds: float = 20.0) -> None:
     """Waits for something that another part of the test's world does."""
     async with asyncio.timeout(seconds):
         while not is_so():  # noqa: ASYNC110

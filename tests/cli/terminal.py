@@ -63,11 +63,12 @@ class Terminal:
 
 
 class Running:
-    """A command that goes on: its first line is awaited, then it is told to end."""
+    """A command that goes on: its first line is awaited, then it is told to end. `first` is what its Python does before."""
 
-    def __init__(self, *words: str, folder: Path) -> None:
+    def __init__(self, *words: str, folder: Path, first: str = "") -> None:
+        program = (*PROGRAM[:2], first + PROGRAM[2])
         self.process = subprocess.Popen(
-            [*PROGRAM, *words], cwd=folder, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            [*program, *words], cwd=folder, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
         self.first = first_line(self.process, LIMIT)

@@ -59,6 +59,24 @@ class TemporalServer:
             self.process.kill()
             self.process.wait()
 
+    def forget(self) -> None:
+        """Its database is thrown away; `start` begins with an empty one."""
+        self.kill()
+        for file in self.folder.glob("temporal.db*"):
+            file.unlink()
+
+    def keep_copy(self) -> None:
+        """A copy of its database is laid aside, as of a moment when it stands still. Ends it; `start` goes on."""
+        self.kill()
+        for file in self.folder.glob("temporal.db*"):
+            shutil.copy(file, self.folder / f"kept-{file.name}")
+
+    def put_back(self) -> None:
+        """Its database is as it was when the copy was made. Ends it; `start` goes on from there."""
+        self.forget()
+        for file in self.folder.glob("kept-*"):
+            shutil.copy(file, self.folder / file.name.removeprefix("kept-"))
+
     def stop(self) -> None:
         """Ends it."""
         if self.process is not None:

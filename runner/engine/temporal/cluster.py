@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 
 from temporalio.api.enums.v1 import IndexedValueType
@@ -16,29 +14,17 @@ from temporalio.api.workflowservice.v1 import (
     DescribeWorkerDeploymentRequest,
     SetWorkerDeploymentCurrentVersionRequest,
 )
-from temporalio.client import (
-    Client,
-    Schedule,
-    ScheduleActionStartWorkflow,
-    ScheduleAlreadyRunningError,
-    ScheduleIntervalSpec,
-    ScheduleOverlapPolicy,
-    SchedulePolicy,
-    ScheduleSpec,
-)
+from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
-from runner.engine.temporal.workflow import FLOW, STATUS, SWEEP
+from runner.engine.temporal.workflow import FLOW, STATUS
 from runner.errors import NotPossible, SettingsError
 from runner.language.settings import Cluster
 
 log = logging.getLogger("amends.engine")
 ATTRIBUTES = (FLOW.name, STATUS.name)
-SWEEPS_EVERY = timedelta(minutes=1)
 PATIENCE = 10.0
 """Seconds that the cluster may take to answer at the start."""
-ASKED_AGAIN = 2.0
-"""Seconds until what is set up beside the runs is tried again."""
 
 
 async def connect(cluster: Cluster, folder: Path, secret: Callable[[str], str]) -> Client:
@@ -103,50 +89,39 @@ async def shows_attributes(client: Client) -> bool:
     return True
 
 
-async def keep_schedule(client: Client, queue: str) -> None:
-    """The sweeper's schedule is there: one sweep at a time, none made up for."""
-    action = ScheduleActionStartWorkflow(SWEEP, id=f"amends-sweep-{queue}", task_queue=queue)
-    every = ScheduleSpec(intervals=[ScheduleIntervalSpec(every=SWEEPS_EVERY)])
-    policy = SchedulePolicy(overlap=ScheduleOverlapPolicy.SKIP, catchup_window=SWEEPS_EVERY)
-    with contextlib.suppress(ScheduleAlreadyRunningError):
-        await client.create_schedule(sweeper(queue), Schedule(action=action, spec=every, policy=policy))
-
-
-def sweeper(queue: str) -> str:
-    """The id of the sweeper's schedule."""
-    return f"amends-sweeper-{queue}"
-
-
-async def make_current(client: Client, deployment: str, build: str) -> None:
-    """From now on new work goes to this version of the workers, unless a newer one has it already."""
+async def make_current(client: Client, deployment: str, build: str, *, lasts: bool = True) -> bool:
+    """From now on new work goes to this version of the workers, unless a newer one has it already; or, where this one
+    does not last, any other. Answers whether all is said; else it is to be asked again. Raises RPCError."""
     told = DescribeWorkerDeploymentRequest(namespace=client.namespace, deployment_name=deployment)
-    while True:
-        try:
-            found = await client.workflow_service.describe_worker_deployment(told)
-            info = found.worker_deployment_info
-            current = info.routing_config.current_deployment_version.build_id
-            if current == build:
-                return
-            if current and not _is_newer(build, current):
-                log.warning("Temporal gives its work to version %s of the workers; this is %s", current, build)
-                return
-            await client.workflow_service.set_worker_deployment_current_version(
-                SetWorkerDeploymentCurrentVersionRequest(
-                    namespace=client.namespace, deployment_name=deployment, build_id=build,
-                    conflict_token=found.conflict_token,
-                )
-            )  # fmt: skip
-            return
-        except RPCError as error:
-            if error.status in (RPCStatusCode.UNIMPLEMENTED, RPCStatusCode.PERMISSION_DENIED):
-                log.warning("the version of the workers cannot be made known to Temporal: %s", error.status.name)
-                return
-        await asyncio.sleep(ASKED_AGAIN / 10)
+    try:
+        found = await client.workflow_service.describe_worker_deployment(told)
+        current = found.worker_deployment_info.routing_config.current_deployment_version.build_id
+        if current == build:
+            return True
+        if current and not (lasts and is_newer(build, current)):
+            log.warning("Temporal gives its work to version %s of the workers; this is %s", current, build)
+            return True
+        await client.workflow_service.set_worker_deployment_current_version(
+            SetWorkerDeploymentCurrentVersionRequest(
+                namespace=client.namespace, deployment_name=deployment, build_id=build,
+                conflict_token=found.conflict_token,
+            )
+        )  # fmt: skip
+        if current:
+            log.info("version %s of the workers has the work now, after %s", build, current)
+    except RPCError as error:
+        if error.status in (RPCStatusCode.UNIMPLEMENTED, RPCStatusCode.PERMISSION_DENIED):
+            log.warning("the version of the workers cannot be made known to Temporal: %s", error.status.name)
+            return True
+        if error.status is not RPCStatusCode.NOT_FOUND:  # this worker has not asked for work yet
+            raise
+        return False
+    return True
 
 
-def _is_newer(build: str, current: str) -> bool:
+def is_newer(build: str, current: str) -> bool:
     """Versions as text, `0.9.1-2`: their numbers count, in order."""
     mine, theirs = (
         [int(part) for part in text.replace("-", ".").split(".") if part.isdigit()] for text in (build, current)
     )
-    return mine >= theirs
+    return mine > theirs

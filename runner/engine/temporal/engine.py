@@ -22,36 +22,45 @@ from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkerDeploymentConfig
 
 from runner import __version__
-from runner.clock import SECOND, Clock
+from runner.clock import MINUTE, SECOND, Clock
 from runner.core.commands import Send
 from runner.core.state import State
 from runner.engine import advance
 from runner.engine.alarm import SWEEP
 from runner.engine.carrier import Carrier
 from runner.engine.driven import OPEN_DESK, Desk, Outside
-from runner.engine.temporal.cluster import connect, keep_schedule, make_current, shows_attributes
-from runner.engine.temporal.workflow import CARRY, LOOK, RUN, SILENCE, Began, Rested, RunWorkflow, SweepWorkflow
-from runner.errors import StoreUnwritable
+from runner.engine.temporal.cluster import connect, make_current, shows_attributes
+from runner.engine.temporal.workflow import CARRY, RUN, SILENCE, Began, Rested, RunWorkflow
+from runner.errors import StoreError, StoreUnwritable
 from runner.language.settings import Cluster
 from runner.store.company import Left
-from runner.store.facts import RunFilter, Store
+from runner.store.facts import Store
 
 log = logging.getLogger("amends.engine")
 GRACE = 5.0
+LONGEST_STOP = 3 * GRACE
+"""Seconds within which a stop is over, also where the cluster does not answer."""
 AFTER_DEFECT = timedelta(seconds=30)
 BEAT = SILENCE.total_seconds() / 4
 LINGERS = SECOND
 """A run that is due again so soon (ms) stays with who carries it: a timer of the cluster costs more."""
+ASKED_AGAIN = 0.2
+"""Seconds until a cluster that does not know this worker yet is asked again."""
 AGAIN_AFTER = 1.0
 """Seconds until the cluster is asked again after it did not answer."""
 LAST_SIGNALS = 2.0
 """Seconds that signals get which are not sent yet when the engine stops; the sweeper makes up for the others."""
+DUTY = "sweep"
 SIGNALS = 16
 """How many signals are under way at once."""
 SETTLED = 10 * SECOND
 """A run that was changed in the last so many ms is being worked on."""
+SWEEPS_EVERY = MINUTE / 1000
+"""Seconds from one look for forgotten runs to the next."""
 MOST_QUEUED = 1_000
-"""So many queued runs are looked at in one sweep, the newest first."""
+"""So many queued runs of a flow are looked at in one sweep, the oldest first."""
+AT_A_TIME = 50
+"""So many runs are looked at before others have their turn."""
 BUILD = f"{__version__}-1"
 """The version of the workers. Its last number grows with each change that old workers could not follow."""
 
@@ -59,7 +68,7 @@ BUILD = f"{__version__}-1"
 class TemporalEngine(Carrier):
     """Drives runs through a cluster. `only`: this worker makes the calls of these connections and nothing else.
 
-    `lasts`: it stays, so the sweeper is set up, and the version of the workers made known.
+    `lasts`: it stays, so it takes its turn as the sweeper, and work goes to its version of the workers if newer.
     """
 
     def __init__(
@@ -75,8 +84,8 @@ class TemporalEngine(Carrier):
         self._only = frozenset(only)
         self._lasts = lasts
         self._client: Client | None = None
+        self._polling: dict[str, Worker] = {}
         self._workers_on: list[asyncio.Task[None]] = []
-        self._polling: list[Worker] = []
         self._driving: dict[str, asyncio.Event] = {}
         self._stretches: dict[str, asyncio.Task[Rested]] = {}
         self._elsewhere: dict[str, str] = {}
@@ -93,26 +102,36 @@ class TemporalEngine(Carrier):
         self._client = client = await self._connect()
         self._is_shown = await shows_attributes(client)
         for queue in [f"{self._queue}.{name}" for name in sorted(self._only)] or [self._queue]:
-            worker = self._worker(client, queue)
-            self._polling.append(worker)
-            self._workers_on.append(asyncio.create_task(worker.run()))
+            self._workers_on.append(asyncio.create_task(self._poll(client, queue)))
         self._background = [asyncio.create_task(self._send_signals()) for _ in range(SIGNALS)]
-        self._background.append(asyncio.create_task(self._set_up(client)))
+        if not self._only:
+            self._background.append(asyncio.create_task(self._stay_known(client)))
+        if self._lasts and not self._only:
+            self._background.append(asyncio.create_task(self._sweep()))
         if self._store.is_shared:
             loop = asyncio.get_running_loop()
             self._store.watch_left(lambda left: loop.call_soon_threadsafe(self._inherit, left))
             self._background.append(asyncio.create_task(self._store.listen(self._hear)))
         if self._only:
             return
-        self.wake_forgotten(settled=0, soon=SWEEP)
+        await self.wake_forgotten(settled=0, soon=SWEEP)
         for event in self._store.open_events():
             await self._feed(event_id=event)
+
+    async def _poll(self, client: Client, queue: str) -> None:
+        """Asks the cluster for work until `stop`, also where it has lost what it knew of us."""
+        while not self._is_stopping:
+            worker = self._polling[queue] = self._worker(client, queue)
+            try:
+                await worker.run()
+            except (RuntimeError, RPCError) as error:
+                log.error("Temporal gives no work from the queue %s any more (%s); it is asked again", queue, error)
+                await asyncio.sleep(AGAIN_AFTER)
 
     def _worker(self, client: Client, queue: str) -> Worker:
         version = WorkerDeploymentVersion(deployment_name=self._deployment, build_id=BUILD)
         return Worker(
-            client, task_queue=queue, workflows=[] if self._only else [RunWorkflow, SweepWorkflow],
-            activities=[self._carried, self._sweep],
+            client, task_queue=queue, workflows=[] if self._only else [RunWorkflow], activities=[self._carried],
             workflow_runner=UnsandboxedWorkflowRunner(), max_concurrent_activities=self._workers,
             graceful_shutdown_timeout=timedelta(seconds=2 * GRACE), max_heartbeat_throttle_interval=SILENCE / 4,
             deployment_config=WorkerDeploymentConfig(
@@ -121,32 +140,36 @@ class TemporalEngine(Carrier):
             ),
         )  # fmt: skip
 
-    async def _set_up(self, client: Client) -> None:
-        """What helps the cluster and no run waits for."""
-        await make_current(client, self._deployment, BUILD)
-        while self._lasts and not self._only:
+    async def _stay_known(self, client: Client) -> None:
+        """Without a current version no worker has any work, and without its attributes no run goes on; the cluster may
+        have lost both, so it is looked after them for ever."""
+        while True:
+            pause = SWEEPS_EVERY
             try:
-                await keep_schedule(client, self._queue)
-                return
+                if not await make_current(client, self._deployment, BUILD, lasts=self._lasts):
+                    pause = ASKED_AGAIN
+                elif self._is_shown:
+                    self._is_shown = await shows_attributes(client)
             except RPCError as error:
-                log.warning("the sweeper's schedule cannot be set up in Temporal (%s)", error.status.name)
-            await asyncio.sleep(AGAIN_AFTER)
+                log.warning("this version of the workers has no work from Temporal yet (%s)", error.message)
+                pause = AGAIN_AFTER
+            await asyncio.sleep(pause)
 
     async def stop(self, grace: float | None = None) -> None:
         """No new call; open ones get `grace` seconds (default: GRACE) to answer, then are recorded as unknown. Other
         workers go on."""
         self._is_stopping = True
-        stopping = [asyncio.create_task(worker.shutdown()) for worker in self._polling]
+        stopping = [asyncio.create_task(worker.shutdown()) for worker in self._polling.values()]
         if self._stretches:
-            _, late = await asyncio.wait([*self._stretches.values()], timeout=GRACE if grace is None else grace)
-            for stretch in late:
+            _, open_still = await asyncio.wait([*self._stretches.values()], timeout=GRACE if grace is None else grace)
+            for stretch in open_still:
                 stretch.cancel()
-        await asyncio.gather(*stopping, *self._workers_on, return_exceptions=True)
+        _, late = await asyncio.wait([*stopping, *self._workers_on], timeout=LONGEST_STOP)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_SIGNALS):
                 while self._unsent or self._sending:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
-        for waiting in self._background:
+        for waiting in (*self._background, *late):
             waiting.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
 
@@ -274,7 +297,7 @@ class TemporalEngine(Carrier):
                 except TimeoutError:
                     pass
             if self._is_stopping and not rest.has_ended:
-                elsewhere = elsewhere or activity.info().task_queue
+                elsewhere, pause = elsewhere or activity.info().task_queue, 0  # what it would do next was not begun
             elif elsewhere:
                 pause = 0 if self._store.log_end(run) != before else SECOND
             view = self._store.run(run) if self._is_shown else None
@@ -327,19 +350,26 @@ class TemporalEngine(Carrier):
 
     # -- the sweeper --
 
-    @activity.defn(name=LOOK)
     async def _sweep(self) -> None:
-        """The activity."""
-        self.wake_forgotten()
+        """One worker of all does it, as long as it lives: the cluster may have been away, or put back from a copy."""
+        while True:
+            await asyncio.sleep(SWEEPS_EVERY)
+            with contextlib.suppress(StoreError):
+                if await self._store.take_on(DUTY) and (count := await self.wake_forgotten()):
+                    log.info("woken, because nothing else would have: runs, %d", count)
 
-    def wake_forgotten(self, settled: int = SETTLED, soon: int = 0) -> int:
+    async def wake_forgotten(self, settled: int = SETTLED, soon: int = 0) -> int:
         """Wakes the runs that are overdue, were reported about, or would be woken by nothing; how many. Those that
         changed within `settled` ms are being worked on. `soon`: nothing will have come for them by then."""
-        now = self._clock.now()
-        left = {*self._store.unfinished(), *self._store.due(now - settled), *self._store.in_line()}
-        left |= {view.run for view in self._store.runs(RunFilter(status=("queued",), limit=MOST_QUEUED))}
-        left |= {*self._store.without_witness(now + soon)}
-        left = {run for run in left if run not in self._driving and self._store.run(run).updated_at <= now - settled}
-        for run in sorted(left):
-            self.wake(run)
-        return len(left)
+        now, store = self._clock.now(), self._store
+        left = {*store.unfinished(paused=False), *store.due(now - settled), *store.in_line()}
+        left |= {run for flow in store.queued_flows() for run in store.queued(flow, 0, MOST_QUEUED)}
+        left |= {*store.without_witness(now + soon)}
+        count = 0
+        for number, run in enumerate(sorted(left)):
+            if number % AT_A_TIME == 0:
+                await asyncio.sleep(0)
+            if not self.is_at_work(run) and (not settled or store.run(run).updated_at <= now - settled):
+                self.wake(run)
+                count += 1
+        return count

@@ -9,7 +9,6 @@ from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
-from runner.engine.temporal.cluster import sweeper
 from runner.engine.temporal.workflow import RUN, Began
 
 AT_ONCE = 32
@@ -27,27 +26,21 @@ async def begin_all(client: Client, queue: str, runs: Sequence[str]) -> None:
     await _each(runs, begin)
 
 
-async def end_all(client: Client, queue: str, runs: Sequence[str]) -> int:
-    """No run has a driver any more, and the sweeper is gone. How many there were."""
+async def end_all(client: Client, runs: Sequence[str]) -> int:
+    """No run has a driver any more. How many there were."""
     ended: list[str] = []
 
     async def end(run: str) -> None:
-        if await _is_there(client.get_workflow_handle(run).terminate(reason=WHY)):
+        try:
+            await client.get_workflow_handle(run).terminate(reason=WHY)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+        else:
             ended.append(run)
 
-    await _is_there(client.get_schedule_handle(sweeper(queue)).delete())
     await _each(runs, end)
     return len(ended)
-
-
-async def _is_there(asked: Awaitable[None]) -> bool:
-    try:
-        await asked
-    except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND:
-            raise
-        return False
-    return True
 
 
 async def _each(runs: Sequence[str], do: Callable[[str], Awaitable[None]]) -> None:

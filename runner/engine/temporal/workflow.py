@@ -13,8 +13,7 @@ from datetime import timedelta
 from temporalio import workflow
 from temporalio.common import RetryPolicy, SearchAttributeKey
 
-RUN, SWEEP = "AmendsRun", "AmendsSweep"
-CARRY, LOOK = "carry", "sweep"
+RUN, CARRY = "AmendsRun", "carry"
 FLOW = SearchAttributeKey.for_keyword("AmendsFlow")
 STATUS = SearchAttributeKey.for_keyword("AmendsStatus")
 MOST_EVENTS = 2_000
@@ -103,15 +102,3 @@ class RunWorkflow:
         """Answers once the run rests. `wakes`: something was reported about it."""
         self._is_woken = self._is_woken or wakes
         await workflow.wait_condition(lambda: self._has_ended or (self._rests and not self._is_woken))
-
-
-@workflow.defn(name=SWEEP)
-class SweepWorkflow:
-    """Looks for runs that nothing would wake: the cluster was away, or was put back from a copy."""
-
-    @workflow.run
-    async def run(self) -> None:
-        """Once."""
-        await workflow.execute_activity(
-            LOOK, start_to_close_timeout=timedelta(minutes=5), heartbeat_timeout=SILENCE, retry_policy=AGAIN,
-        )  # fmt: skip
