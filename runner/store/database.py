@@ -120,3 +120,9 @@ class Database(Protocol):
 
     def backup(self, to: Path) -> None:
         """An exact copy while the engine runs on. Raises StoreUnwritable, NotPossible."""
+
+
+def begin_reading(connection: Connection) -> None:
+    """Begins a transaction, but where there is only one statement: that sees one state by itself."""
+    if not connection.get_execution_options().get("single"):
+        connection.exec_driver_sql("BEGIN")

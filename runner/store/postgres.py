@@ -13,14 +13,14 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import Int8Dumper
-from sqlalchemy import Column, Connection, Engine, Text, create_engine
+from sqlalchemy import Column, Connection, Engine, Text, create_engine, event
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.pool import NullPool, QueuePool
 
 from runner.contract import Json
 from runner.errors import EngineBusy, NotPossible, SettingsError, StoreCorrupt, StoreError, StoreUnwritable
 from runner.store.company import LEFT
-from runner.store.database import Tidied
+from runner.store.database import Tidied, begin_reading
 from runner.store.shared import LEASE
 
 log = logging.getLogger("amends.store")
@@ -108,10 +108,11 @@ class PostgresDatabase:
 
     def readers(self, size: int = 8) -> Engine:
         """An engine of read-only connections; a transaction sees one state of the database and blocks nobody."""
-        return create_engine(
-            "postgresql+psycopg://", creator=self._connect_to_read, isolation_level="REPEATABLE READ",
-            poolclass=QueuePool, pool_size=size, max_overflow=64, pool_pre_ping=True,
-        )  # fmt: skip
+        engine = create_engine(
+            "postgresql+psycopg://", creator=self._connect_to_read, poolclass=QueuePool, pool_size=size, max_overflow=64
+        )
+        event.listen(engine, "begin", begin_reading)
+        return engine
 
     def _connect(self) -> psycopg.Connection[Any]:
         connection = psycopg.connect(self._address)
@@ -121,7 +122,8 @@ class PostgresDatabase:
 
     def _connect_to_read(self) -> psycopg.Connection[Any]:
         connection = self._connect()
-        connection.read_only = True
+        connection.autocommit = True
+        connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         return connection
 
     def _connect_to_write(self) -> psycopg.Connection[Any]:

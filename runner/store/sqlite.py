@@ -16,7 +16,7 @@ from sqlalchemy.pool import NullPool, QueuePool
 
 from runner.contract import Json
 from runner.errors import NotFound, StoreCorrupt, StoreError, StoreUnwritable
-from runner.store.database import Tidied
+from runner.store.database import Tidied, begin_reading
 
 APPLICATION_ID = 0x416D6E64
 """What stands in the header of our files: `Amnd`."""
@@ -105,7 +105,7 @@ class SqliteFile:
         engine = create_engine(
             "sqlite://", creator=lambda: self._connect("ro"), poolclass=QueuePool, pool_size=size, max_overflow=64
         )
-        event.listen(engine, "begin", _begin)
+        event.listen(engine, "begin", begin_reading)
         return engine
 
     def _connect(self, mode: str) -> sqlite3.Connection:
@@ -314,10 +314,6 @@ def _begin_to_write(connection: Connection) -> None:
     driver = connection.connection.driver_connection
     if driver is not None and not driver.in_transaction:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-
-def _begin(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN")
 
 
 def _refuse_other_application(connection: sqlite3.Connection, path: Path) -> None:

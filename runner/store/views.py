@@ -85,19 +85,40 @@ class Views:
         self.artifacts = artifacts
         self._file = file
         self._readers = engine
+        self._single = engine.execution_options(single=True)
         self._personal: dict[str, str | None] = {}
 
     @contextmanager
     def _read(self) -> Iterator[Connection]:
         try:
-            with self._readers.connect() as connection, connection.begin():
+            with self._begun() as connection:
                 yield connection
         except DBAPIError as error:
             raise self._file.translate(error) from None
 
-    def _rows(self, asked: Select[Any]) -> Sequence[Row[Any]]:
-        with self._read() as connection:
-            return connection.execute(asked).all()
+    def _begun(self, *, again: bool = True) -> Connection:
+        """A connection in a transaction. A kept one may have broken meanwhile: its BEGIN shows it."""
+        connection = self._readers.connect()
+        try:
+            connection.begin()
+        except DBAPIError as error:
+            connection.close()
+            if not again or not error.connection_invalidated:
+                raise
+            return self._begun(again=False)
+        return connection
+
+    def _rows(
+        self, asked: Select[Any], values: Mapping[str, Any] | None = None, *, again: bool = True
+    ) -> Sequence[Row[Any]]:
+        """The rows of one statement, which needs no transaction around it: a third of the ways to a server."""
+        try:
+            with self._single.connect() as connection:
+                return connection.execute(asked, values or {}).all()
+        except DBAPIError as error:
+            if not again or not error.connection_invalidated:
+                raise self._file.translate(error) from None
+        return self._rows(asked, values, again=False)
 
     def _ids(self, asked: Select[Any]) -> list[str]:
         return [row.run_id for row in self._rows(asked)]
@@ -141,10 +162,9 @@ class Views:
 
     def log(self, run: str, after: int = 0, limit: int | None = None) -> Sequence[LogRow]:
         """The log after a seq, in order; `_site` too. Raises NotFound."""
-        with self._read() as connection:
-            found = connection.execute(_PAGE, {"run": run, "after": after, "most": limit or ALL}).all()
-            if not found:
-                log_end(connection, run)
+        found = self._rows(_PAGE, {"run": run, "after": after, "most": limit or ALL})
+        if not found:
+            self.log_end(run)
         return with_remains([self._log_row(run, stored(row)) for row in found])
 
     def _log_row(self, run: str, row: StoredRow) -> LogRow:
@@ -186,7 +206,7 @@ class Views:
     # -- runs --
 
     def run(self, run: str) -> RunView:
-        found = self.ask(lambda connection: connection.execute(_ONE, {"run": run}).all())
+        found = self._rows(_ONE, {"run": run})
         if not found and run:
             begin = runs.c.run_id.startswith(run, autoescape=True)
             found = self._rows(_RUN.where(begin).order_by(runs.c.run_id).limit(3))
@@ -195,7 +215,8 @@ class Views:
             raise NotFound(f"{run} is the beginning of several runs ({names}, …); give more of it")
         if not found:
             raise NotFound(f"there is no run {run}")
-        return self.ask(lambda connection: _told(connection, [RunView(**found[0]._mapping)]))[0]
+        view = RunView(**found[0]._mapping)
+        return self.ask(lambda it: _told(it, [view]))[0] if view.waiting_for.startswith(WAITS) else view
 
     def run_of_key(self, flow: str, mode: str, run_key: str) -> tuple[RunView, str] | None:
         same = (runs.c.flow == flow, runs.c.mode == mode, runs.c.run_key == run_key)
