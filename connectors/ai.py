@@ -23,7 +23,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from connectors.answers import Seen, Unreadable, json_of
-from connectors.client import Answer
 from connectors.completions import DIALECTS, NO_TOOLS, Dialect, Said, asked_schema, failed, shape_fault
 from connectors.rendering import checked_input, json_body
 from connectors.service import (
@@ -36,11 +35,13 @@ from connectors.service import (
     secret_only,
 )
 from connectors.spending import Amount, Limits, NotCounted, OverLimit, Purse
+from connectors.wire import Answer
 from runner.clock import MINUTE, SECOND, MachineClock
 from runner.contract import Action, Connector, Json, Outcome, Purpose, Request, Retry, Tools, digest
 from runner.errors import RequestError, SettingsError
+from runner.language import validity
 from runner.language.fields import field_types
-from runner.language.schemas import faults, schema_of
+from runner.language.schemas import schema_of
 from runner.language.types import read_entries
 
 MOST_KNOWN = 200
@@ -368,7 +369,7 @@ def _read(said: Said, fields: Mapping[str, Json] | None) -> tuple[Mapping[str, J
         return {}, (f"it {error}",)
     if not isinstance(value, dict):
         return {}, ("it is not a JSON object",)
-    wrong = [f"{'.'.join(map(str, place))}: {what}" for place, what in faults(schema_of(fields), value)]
+    wrong = [f"{'.'.join(map(str, place))}: {what}" for place, what in validity.faults(schema_of(fields), value)]
     if wrong:
         return {}, wrong[:10]
     values, unfit = read_entries(field_types(fields), value, strict=True)

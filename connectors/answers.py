@@ -21,7 +21,7 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Literal
 
-from connectors.client import REDIRECTS, Answer, host_of, redirect_target
+from connectors.wire import REDIRECTS, Answer, host_of, redirect_target
 from runner.clock import HOUR, MachineClock
 from runner.contract import Json, Outcome, Reason, Result
 

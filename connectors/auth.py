@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote, urlsplit
 
-from connectors.client import Wire
+from connectors.wire import Wire
 from runner.clock import SECOND, MachineClock
 from runner.contract import Json
 from runner.errors import RequestError

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from connectors.answers import Seen, Unreadable
-from connectors.client import Answer
 from connectors.model import RowsModel
 from connectors.rendering import answered, json_body, set_field
+from connectors.wire import Answer
 from runner.contract import Json, Outcome, digest
 from runner.errors import EvaluationError
 

@@ -14,9 +14,10 @@ from datetime import UTC, datetime
 from urllib.parse import quote, urlsplit
 from xml.etree import ElementTree
 
-from connectors.client import Answer, Client, Wire, host_of
+from connectors.client import Client
 from connectors.disk import Refused
 from connectors.far import Errand, Found, Lost
+from connectors.wire import Answer, Wire, host_of
 from runner.clock import MachineClock
 from runner.contract import Json, Outcome, Tools
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import aiosmtplib
 
-from connectors.client import trusting
+from connectors import transport
 from connectors.letter import FIELDS, address, build, freeze, message_of
 from connectors.mail_drafts import ACTIONS, SETTINGS, Drafts, read_drafts
 from connectors.servers import HOST_SETTINGS, PublicServer, Server, read_login, read_server
@@ -213,7 +213,7 @@ class _Talk:
 
     async def _connect(self) -> aiosmtplib.SMTP:
         """Connects to a checked address, encrypted as the settings say."""
-        server, context = self._server, trusting(self._server.ca)
+        server, context = self._server, transport.trusting(self._server.ca)
         direct = server.security == "tls"
         try:
             sock = await server.connect()

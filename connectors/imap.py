@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from imapclient import DELETED, DRAFT, SEEN, IMAPClient  # type: ignore[import-untyped]
 from imapclient.imapclient import DRAFTS  # type: ignore[import-untyped]
 
-from connectors.client import trusting
+from connectors import transport
 from connectors.servers import HOST_SETTINGS, Server, read_login, read_server
 from connectors.service import check_settings, no_such_action, resolver, switch
 from runner.contract import Action, Connector, Json, Outcome, Purpose, Request, Tools
@@ -250,14 +250,14 @@ class OpenMailbox:
 
     def _log_in(self, server: Server, user: str, password: str) -> None:
         if server.security == "tls":
-            self._sock = trusting(server.ca).wrap_socket(self._sock, server_hostname=server.host)
+            self._sock = transport.trusting(server.ca).wrap_socket(self._sock, server_hostname=server.host)
         client = self._client = _Client(self._sock, server.host)
         if server.security == "starttls":
             if not client.has_capability("STARTTLS"):
                 raise imaplib.IMAP4.error(
                     "no encryption (STARTTLS), so no password was given to it; write security: tls if it wants that"
                 )
-            client.starttls(trusting(server.ca))
+            client.starttls(transport.trusting(server.ca))
             client.wire.received.clear()  # what was slipped in before the encryption is nobody's answer
             self._sock = client.socket()
         client.login(user, password)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from connectors.answers import Seen
 from connectors.auth import header_value
-from connectors.client import DEFAULT_HEADERS, Answer, Wire
 from connectors.rendering import answered, json_body
 from connectors.tokens import NoToken, Tokens, refusal_reason
+from connectors.wire import DEFAULT_HEADERS, Answer, Wire
 from runner.contract import Json
 from runner.errors import EvaluationError
 

@@ -15,8 +15,8 @@ from authlib.oauth2.rfc6749.parameters import prepare_token_request  # type: ign
 
 from connectors.answers import Unreadable, json_of
 from connectors.auth import header_value
-from connectors.client import DEFAULT_HEADERS, Answer, Wire
 from connectors.tokens import NoToken, Tokens, refusal_reason
+from connectors.wire import DEFAULT_HEADERS, Answer, Wire
 from runner.clock import SECOND, MachineClock
 from runner.contract import Json
 from runner.errors import NotPossible

@@ -15,10 +15,10 @@ from urllib.parse import parse_qsl, urldefrag, urljoin
 import httpx
 
 from connectors.answers import Seen, Unreadable
-from connectors.client import MAX_BODY, Answer
 from connectors.model import ActionModel, PagesModel
 from connectors.reading import outcome_of
 from connectors.rendering import answered, holds, json_body, query_of, set_field
+from connectors.wire import MAX_BODY, Answer
 from runner.clock import MachineClock
 from runner.contract import Json, Outcome, canonical
 from runner.errors import EvaluationError, RequestError

@@ -12,13 +12,14 @@ from urllib.parse import urlsplit
 
 from connectors.answers import Seen, media_type, text_of
 from connectors.auth import AUTH, Resolve, credentials, header_value, with_query
-from connectors.client import DEFAULT_HEADERS, MAX_BODY, Answer, Client, Wire, origin_of, same_origin
+from connectors.client import Client
 from connectors.letter import build
 from connectors.login import Login
 from connectors.oauth import OAuth2
 from connectors.rendering import answered
 from connectors.stored import content_of, multipart_body
 from connectors.tokens import NoToken, Tokens, is_safe, whole_address
+from connectors.wire import DEFAULT_HEADERS, MAX_BODY, Answer, Wire, origin_of, same_origin
 from runner.clock import MachineClock
 from runner.contract import Action, Json, Outcome, Reason, Tools, Watching, missing
 from runner.errors import EvaluationError, NotFound, NotPossible, RequestError, SecretMissing, SettingsError

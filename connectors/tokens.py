@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from connectors.auth import Resolve
-from connectors.client import Answer, Client, Wire, host_of, origin_of
+from connectors.client import Client
+from connectors.wire import Answer, Wire, host_of, origin_of
 from runner.clock import MINUTE, SECOND, MachineClock
 from runner.contract import Json, Outcome, Reason, Tools
 from runner.errors import AmendsError, StoreError

@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from connectors.answers import Unreadable, json_of
-from connectors.client import Answer
 from connectors.rendering import json_body
+from connectors.wire import Answer
 from runner.contract import Json
 from runner.language.schemas import schema_of
 

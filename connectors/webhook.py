@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connectors.auth import is_header_name
-from connectors.client import origin_of
 from connectors.rendering import checked_input, json_body
 from connectors.service import (
     HTTP_SETTINGS,
@@ -28,6 +27,7 @@ from connectors.service import (
     secret_only,
     shown,
 )
+from connectors.wire import origin_of
 from runner.clock import HOUR, SECOND, MachineClock
 from runner.contract import Action, Connector, Effect, Json, Outcome, Purpose, Request, Tools
 from runner.errors import RequestError, SecretMissing, SettingsError

@@ -81,7 +81,7 @@ HOMES = {
     "imapclient": ("connectors.imap",),
     "joserfc": ("runner.people.provider",),
     "jinja2": ("runner.language.expressions", "runner.language.templates", "runner.web"),
-    "jsonschema": ("runner.language.schemas",),
+    "jsonschema": ("runner.language.validity",),
     "lsprotocol": ("runner.editor.server",),
     "markdown_it": ("runner.language.templates",),
     "openpyxl": ("runner.backfill.sheets", "connectors.sheet"),

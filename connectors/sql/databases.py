@@ -21,7 +21,7 @@ from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from connectors.client import trusting
+from connectors import transport
 from connectors.servers import Server
 from runner.contract import Json, Reason
 
@@ -212,7 +212,7 @@ class Mysql(Served):
             raise
         made = pymysql.Connection(
             host=self.server.host, port=self.server.port, user=user, password=password, database=self.database,
-            ssl=trusting(self.server.ca) if self.server.security == "tls" else None,
+            ssl=transport.trusting(self.server.ca) if self.server.security == "tls" else None,
             ssl_disabled=self.server.security != "tls", read_timeout=max(1, limit // 1000),
             write_timeout=max(1, limit // 1000), charset="utf8mb4", local_infile=False, read_default_file=None,
             defer_connect=True,

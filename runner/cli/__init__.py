@@ -102,6 +102,7 @@ def run_command(arguments: Sequence[str]) -> int:
 
 def _dispatch(words: list[str], folder: str) -> int:
     try:
+        importlib.import_module("runner.cli.late").install()
         failures = importlib.import_module("runner.cli.failures")
     except ImportError as error:
         print(f"amends: this installation is not complete ({error}); install Amends again", file=sys.stderr)

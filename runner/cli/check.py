@@ -10,15 +10,14 @@ from typing import Annotated
 
 import typer
 
+from runner import outside as outsides
 from runner.cli import OK, WRONG, fixing, formats, knowing, page, place
 from runner.errors import NotFound, NotPossible, Problem
-from runner.language.kept import Told, check_again
+from runner.language.kept import Rehearse, Told, check_with_tests
 from runner.language.nearest import did_you_mean
 from runner.language.problems import render
 from runner.language.project import YAML, Project
-from runner.language.rehearsed import flow_of
-from runner.outside import ProjectOutside
-from runner.rehearsal.suite import Outcome, faults, flow_tests
+from runner.rehearsal import suite
 from runner.telling import times
 
 FORMATS = ("text", "json", "github", "sarif")
@@ -50,12 +49,8 @@ def check(
             raise NotPossible("--fix and --diff print a diff, which goes with --format text alone")
         fixing.show_fixes(project, wanted, write=not diff)
         project = project.again()
-    told = check_again(project, wanted)
-    tests = _tests(project, told, wanted)
-    problems = in_file_order(
-        [*project.problems(), *(one for flow in told for one in flow.problems)]
-        + [one for test in tests for one in test.problems if one.file == test.file]
-    )
+    told, tests = check_with_tests(project, wanted, rehearsing(project))
+    problems = in_file_order([*project.problems(), *(one for each in (*told, *tests) for one in each.problems)])
     errors = sum(one.level == "error" for one in problems)
     if as_json or form == "json":
         files = [flow.file for flow in told]
@@ -65,19 +60,22 @@ def check(
     elif form == "github":
         page.say(*formats.github(problems, formats.from_the_root(project.folder)), _summary(project, told, problems))
     else:
-        texts = {**project.texts, **{flow.file: flow.text for flow in told}}
-        texts |= {test.file: test.texts.get(test.file, "") for test in tests}
+        texts = {**project.texts, **{each.file: each.text for each in (*told, *tests)}}
         if problems:
             page.say(*(render(problem, texts.get(problem.file, "")) for problem in problems), "")
         page.say(_summary(project, told, problems))
     raise typer.Exit(WRONG if errors else OK)
 
 
-def _tests(project: Project, told: Sequence[Told], wanted: str | None) -> list[Outcome]:
-    """The flow tests of the flows that are checked, none of them played; of all flows also those that test no flow."""
-    flows, outside = {Path(flow.file).stem for flow in told}, ProjectOutside(project)
-    files = [file for file in flow_tests(project) if wanted is None or flow_of(file.name) in flows]
-    return [faults(project, file, lambda bundle: partial(outside.connector, bundle)) for file in files]
+def rehearsing(project: Project) -> Rehearse:
+    """Reads a flow test, and plays no case of it."""
+
+    def faults(file: Path) -> tuple[str, tuple[Problem, ...]]:
+        outside = outsides.ProjectOutside(project)
+        found = suite.faults(project, file, lambda bundle: partial(outside.connector, bundle))
+        return found.flow, tuple(found.problems)
+
+    return faults
 
 
 def in_file_order(problems: Sequence[Problem]) -> list[Problem]:

@@ -25,8 +25,7 @@ from runner.language.bundle import Bundle
 from runner.language.flow import Flow, Step
 from runner.language.modes import Mode, with_mode
 from runner.language.problems import render
-from runner.language.project import Project
-from runner.language.rehearsed import ENDINGS
+from runner.language.project import TESTS, Project
 from runner.outside import ProjectOutside
 from runner.rehearsal.suite import rehearse
 from runner.telling import drilled, words
@@ -179,7 +178,7 @@ def _undo(step: Step) -> tuple[str, ...]:
 def _tested(project: Project, flow: Flow) -> str:
     """How its flow tests end."""
     outside, file = ProjectOutside(project), project.path_of(flow.id)
-    beside = [one for ending in ENDINGS if (one := file.with_name(file.stem + ending)).is_file()]
+    beside = [one for ending in TESTS if (one := file.with_name(file.stem + ending)).is_file()]
     found = [rehearse(project, one, lambda bundle: partial(outside.connector, bundle)) for one in beside]
     red = sum(not verdict.is_green for one in found for verdict in one.verdicts)
     if any(one.problems for one in found):

@@ -6,9 +6,9 @@ import json
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from rich.console import Console, RenderableType
-from rich.table import Table
-from rich.text import Text
+from rich import console as consoles
+from rich import table as tables
+from rich import text as texts
 
 from runner.contract import Json
 from runner.telling.words import Sign
@@ -33,24 +33,24 @@ MEANS: Mapping[Sign, str] = {
 """What each sign means."""
 
 
-def console(*, to_errors: bool = False) -> Console:
+def console(*, to_errors: bool = False) -> consoles.Console:
     """A console on standard output (or error). NO_COLOR is respected; no markup is read out of anybody's text."""
-    made = Console(stderr=to_errors, highlight=False, markup=False, emoji=False)
+    made = consoles.Console(stderr=to_errors, highlight=False, markup=False, emoji=False)
     if made.width > WIDEST:
         made.width = WIDEST
     return made
 
 
-def sign(which: Sign, out: Console) -> Text:
+def sign(which: Sign, out: consoles.Console) -> texts.Text:
     """A sign in its colour."""
     shown, ascii_sign, style = SIGNS[which]
-    return Text(shown if out.encoding.lower().startswith("utf") else ascii_sign, style=style)
+    return texts.Text(shown if out.encoding.lower().startswith("utf") else ascii_sign, style=style)
 
 
-def legend(used: Collection[Sign], out: Console) -> Text:
+def legend(used: Collection[Sign], out: consoles.Console) -> texts.Text:
     """What these signs mean, in one line; empty where all of it is done, or goes on."""
-    shown = [Text.assemble(sign(which, out), f" {MEANS[which]}") for which in SIGNS if which in used]
-    return Text("  ").join(shown) if set(used) - {"done", "note", "wait"} else Text()
+    shown = [texts.Text.assemble(sign(which, out), f" {MEANS[which]}") for which in SIGNS if which in used]
+    return texts.Text("  ").join(shown) if set(used) - {"done", "note", "wait"} else texts.Text()
 
 
 def say(*lines: str) -> None:
@@ -68,25 +68,25 @@ def say_json(value: Json) -> None:
     print(json.dumps(value, ensure_ascii=False, indent=2, default=str), flush=True)
 
 
-def grid(widths: Sequence[int | None]) -> Table:
+def grid(widths: Sequence[int | None]) -> tables.Table:
     """A table without lines: the columns have these widths, or what they need (the last one wraps)."""
-    table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+    table = tables.Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     for width in widths:
         table.add_column(width=width, no_wrap=width is not None, overflow="ellipsis" if width is not None else "fold")
     return table
 
 
-def grid_of(rows: Iterable[Sequence[str]]) -> Table:
+def grid_of(rows: Iterable[Sequence[str]]) -> tables.Table:
     """Rows of a table without lines or heads."""
-    table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+    table = tables.Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     for row in rows:
         table.add_row(*row)
     return table
 
 
-def listed(heads: Sequence[str], rows: Iterable[Sequence[str]], *, fixed: Sequence[int] = ()) -> Table:
+def listed(heads: Sequence[str], rows: Iterable[Sequence[str]], *, fixed: Sequence[int] = ()) -> tables.Table:
     """A list with a heading; the columns numbered in `fixed` are never cut."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table = tables.Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for number, head in enumerate(heads):
         table.add_column(head, overflow="fold", no_wrap=number in fixed)
     for row in rows:
@@ -94,7 +94,7 @@ def listed(heads: Sequence[str], rows: Iterable[Sequence[str]], *, fixed: Sequen
     return table
 
 
-def show(*parts: RenderableType, out: Console | None = None) -> None:
+def show(*parts: consoles.RenderableType, out: consoles.Console | None = None) -> None:
     """Prints renderables one under the other; where nobody looks on, without blanks at the ends of lines."""
     out = out or console()
     if out.is_terminal:

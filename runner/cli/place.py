@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from runner import reading as past
 from runner.errors import AmendsError, NotFound, NotPossible
-from runner.reading import Reading
 from runner.telling import times, words
 
 FOLDER: ContextVar[Path | None] = ContextVar("FOLDER", default=None)
@@ -51,16 +51,16 @@ def noun(summary: str) -> typer.Typer:
 
 
 @contextmanager
-def reading() -> Iterator[Reading]:
+def reading() -> Iterator[past.Reading]:
     """The project's past, opened and closed again."""
-    found = Reading.open(FOLDER.get())
+    found = past.Reading.open(FOLDER.get())
     try:
         yield found
     finally:
         found.close()
 
 
-def zone_of(project: Reading) -> str:
+def zone_of(project: past.Reading) -> str:
     """The reader's zone."""
     return times.reader_zone(project.settings.zone, project.settings.has_zone)
 

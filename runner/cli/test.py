@@ -17,13 +17,12 @@ from runner.core import events as e
 from runner.drill.world import Preparing
 from runner.errors import NotFound, NotPossible
 from runner.language.problems import render
-from runner.language.project import Project
-from runner.language.rehearsed import ENDINGS, is_flow_test
+from runner.language.project import TESTS, Project, is_flow_test
 from runner.outside import ProjectOutside
 from runner.rehearsal.junit import as_junit
 from runner.rehearsal.kept import with_case
 from runner.rehearsal.stage import Stage
-from runner.rehearsal.suite import Outcome, Verdict, flow_tests, rehearse
+from runner.rehearsal.suite import Outcome, Verdict, rehearse
 from runner.telling.times import counted
 
 COMMANDS = place.verb()
@@ -77,9 +76,9 @@ def _files(path: str) -> tuple[Project, list[Path]]:
         return Project.around(chosen or found[0]), [found[0].absolute()]
     project, flow = check.find(path)
     if flow is None:
-        return project, flow_tests(project)
+        return project, list(project.flow_tests())
     file = project.path_of(flow)
-    beside = [file.with_name(file.stem + ending) for ending in ENDINGS]
+    beside = [file.with_name(file.stem + ending) for ending in TESTS]
     found = [one for one in beside if one.is_file()]
     if not found:
         raise NotFound(f"{project.name_of(file)} has no test; it would be {project.name_of(beside[0])}")
@@ -95,7 +94,7 @@ def _record(run: str, name: str) -> None:
             events += [row.event for row in rows if row.event is not None]
         project, outside = amends.project, ProjectOutside(amends.project)
         flow = project.path_of(state.flow)
-        beside = [flow.with_name(flow.stem + ending) for ending in ENDINGS]
+        beside = [flow.with_name(flow.stem + ending) for ending in TESTS]
         file = next((one for one in beside if one.is_file()), beside[0])
         schema = (
             "../schemas/flow_test.schema.json" if flow.parent != project.folder else "schemas/flow_test.schema.json"

@@ -12,10 +12,10 @@ from runner.core.names import names_in_reach
 from runner.core.paths import join, scope_of
 from runner.core.state import State, StepState
 from runner.errors import EvaluationError
+from runner.language import templates
 from runner.language.bundle import Bundle
 from runner.language.expressions import NoValue, condition, evaluate
 from runner.language.flow import NUMBERED, Branch, Step
-from runner.language.templates import render_mail
 from runner.quick import quick
 
 
@@ -107,7 +107,7 @@ def complete(place: Place, action: Action, whole: dict[str, Json], names: Mappin
     bundle = place.bundle
     if action.renders_template and "template" in whole:
         values = whole.pop("values", {})
-        rendered = render_mail(
+        rendered = templates.render_mail(
             bundle.templates, str(whole.pop("template")), {**names, "values": values},
             language=str(whole.pop("language", None) or bundle.language), now=place.now, zone=bundle.zone,
             calendar=bundle.calendar,

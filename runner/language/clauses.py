@@ -81,7 +81,7 @@ def _checked_origin(text: str) -> str:
 class Model(BaseModel):
     """Root of the models of the language. `spoken` is how messages call it; the title is its name in schemas."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
     spoken: ClassVar[str] = "this map"
 
     def __init_subclass__(cls, *, spoken: str = "", **config: Unpack[ConfigDict]) -> None:

@@ -1,8 +1,8 @@
 """What the rules found last time, kept under `.amends/cache`, so that a flow that is as it was is not read again.
 
-An answer is kept with all that it was made of: the flow's text, every file read for it (called flows, schemas), and the
-project around it as the rules see it. Where any of that is otherwise, or the file is not as it was written, the
-flow is checked. Nothing else depends on the cache: it may be removed at any time.
+An answer is kept with all that it was made of: the text of the flow or flow test, every file read for it (the flow of a
+test, called flows, schemas), and the project around it as the rules see it. Where any of that is otherwise, or the file
+is not as it was written, it is checked. Nothing else depends on the cache: it may be removed at any time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -20,20 +20,24 @@ from typing import Any
 
 from runner import __version__
 from runner.errors import Problem
-from runner.language.bundle import action_to_json
+from runner.language.actions import action_to_json
 from runner.language.connections import GROUP
 from runner.language.facts import ProjectFacts
-from runner.language.project import PEOPLE, Project
+from runner.language.project import PEOPLE, Project, flow_of
 from runner.language.source import ReadFile
 
-FORM = 1
+FORM = 2
 """The form of the file; what another form wrote is not read."""
 MOST_BYTES = 16_000_000
+
+Rehearse = Callable[[Path], tuple[str, tuple[Problem, ...]]]
+"""Reads a flow test: the flow that it tests, and what is wrong, in other files too."""
+Entry = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Told:
-    """What is wrong with one flow. `mode` is empty where nothing could be made of the file."""
+    """What is wrong with one flow, or flow test. `mode` is empty where nothing could be made of the file."""
 
     file: str
     text: str
@@ -43,42 +47,86 @@ class Told:
 
 def check_again(project: Project, which: str | Path | None = None) -> list[Told]:
     """One flow (by path or id) or all of them, as `Project.check` finds them. Raises NotFound."""
+    return check_with_tests(project, which, None)[0]
+
+
+def check_with_tests(
+    project: Project, which: str | Path | None, rehearse: Rehearse | None
+) -> tuple[list[Told], list[Told]]:
+    """As `check_again`, and the flow tests of these flows; of all flows also those that test no flow."""
     paths = project.flow_files() if which is None else (project.path_of(which),)
     facts = project.facts()
     file = project.folder / ".amends" / "cache" / "check.json"
     stamp = _stamp(facts, project.texts.get(PEOPLE, ""))
     before = _read(file, stamp)
-    now = {project.name_of(path): _answer(project, path, facts, before) for path in paths}
-    kept = {name: entry for name, (_, entry) in now.items() if entry is not None}
-    if which is not None:
+    flows = {project.name_of(path): _answer(project, path, facts, before) for path in paths}
+    ids = {path.stem: project.name_of(path) for path in paths}
+    tests = {
+        project.name_of(path): _answer_test(project, path, rehearse, before, lambda flow: flows.get(ids.get(flow, "")))
+        for path in (project.flow_tests() if rehearse is not None else ())
+        if rehearse is not None and (which is None or flow_of(path.name) in ids)
+    }
+    kept = {name: entry for name, (_, entry) in {**flows, **tests}.items() if entry is not None}
+    if which is not None or rehearse is None:
         kept = before | kept
     if kept != before:
         _write(file, stamp, kept)
-    return [told for told, _ in now.values()]
+    return [told for told, _ in flows.values()], [told for told, _ in tests.values()]
 
 
 def _answer(
-    project: Project, path: Path, facts: ProjectFacts, before: Mapping[str, Any]
-) -> tuple[Told, dict[str, Any] | None]:
+    project: Project, path: Path, facts: ProjectFacts, before: Mapping[str, Entry]
+) -> tuple[Told, Entry | None]:
     """What is wrong with a flow, and what to keep of it."""
-    name = project.name_of(path)
-    entry = before.get(name)
-    found = project.read_file(name) if path.is_relative_to(project.folder) else None
-    text = found[0] if found is not None and found[1] is None else None
-    if entry is not None and text is not None and _is_as_it_was(entry, text, project.read_file):
-        problems = tuple(Problem(**one) for one in entry["problems"])
-        return Told(file=name, text=text, mode=entry["mode"], problems=problems), entry
+    name, text = project.name_of(path), _text_of(project, path)
+    if text is not None and (known := _as_it_was(name, text, before, project.read_file)) is not None:
+        return known
     read: dict[str, str] = {}
     [checked] = project.check(path, replace(facts, read_file=_recording(project.read_file, read)))
     mode = checked.flow.mode if checked.flow is not None else ""
     told = Told(file=checked.file, text=checked.text, mode=mode, problems=checked.problems)
-    if text is None:
+    return told, _entry(told, read) if text is not None else None
+
+
+def _answer_test(
+    project: Project, path: Path, rehearse: Rehearse, before: Mapping[str, Entry],
+    answer_of: Callable[[str], tuple[Told, Entry | None] | None],
+) -> tuple[Told, Entry | None]:  # fmt: skip
+    """What is wrong in a flow test's own file, and what to keep of it: it leans on all that its flow leans on.
+
+    Kept is only that nothing was wrong: a test is not read to its end where something else is.
+    """
+    name, text = project.name_of(path), _text_of(project, path)
+    if text is not None and (known := _as_it_was(name, text, before, project.read_file)) is not None:
+        return known
+    flow, problems = rehearse(path)
+    told = Told(file=name, text=text or "", mode="", problems=tuple(one for one in problems if one.file == name))
+    tested = answer_of(flow)
+    if text is None or problems or tested is None or tested[1] is None:
         return told, None
-    written = [asdict(one) for one in checked.problems]
-    return told, {"text": _hash(text), "read": read, "mode": mode, "problems": written}
+    return told, _entry(told, {tested[0].file: tested[1]["text"], **tested[1]["read"]})
 
 
-def _is_as_it_was(entry: Mapping[str, Any], text: str, read_file: ReadFile) -> bool:
+def _text_of(project: Project, path: Path) -> str | None:
+    """The text of a file of the project; None where there is none to keep an answer for."""
+    found = project.read_file(project.name_of(path)) if path.is_relative_to(project.folder) else None
+    return found[0] if found is not None and found[1] is None else None
+
+
+def _entry(told: Told, read: Mapping[str, str]) -> Entry:
+    written = [asdict(one) for one in told.problems]
+    return {"text": _hash(told.text), "read": dict(read), "mode": told.mode, "problems": written}
+
+
+def _as_it_was(name: str, text: str, before: Mapping[str, Entry], read_file: ReadFile) -> tuple[Told, Entry] | None:
+    entry = before.get(name)
+    if entry is None or not _is_as_it_was(entry, text, read_file):
+        return None
+    problems = tuple(Problem(**one) for one in entry["problems"])
+    return Told(file=name, text=text, mode=entry["mode"], problems=problems), entry
+
+
+def _is_as_it_was(entry: Entry, text: str, read_file: ReadFile) -> bool:
     return bool(entry["text"] == _hash(text)) and all(
         _hash_of(read_file, name) == known for name, known in entry["read"].items()
     )
@@ -124,10 +172,11 @@ def _program() -> Iterator[str]:
     """What tells one state of the rules from another, also while they are being written."""
     for entry in sorted(entry_points(group=GROUP), key=lambda one: one.name):
         yield f"{entry.name} {entry.value} {entry.dist.version if entry.dist is not None else ''}"
-    room = Path(__file__).parent
-    for file in sorted(room.rglob("*.py")):
-        known = file.stat()
-        yield f"{file.relative_to(room)} {known.st_size} {known.st_mtime_ns}"
+    house = Path(__file__).parents[1]
+    for room in (house, house.with_name("connectors")):
+        for file in sorted(room.rglob("*.py")):
+            known = file.stat()
+            yield f"{file.relative_to(room)} {known.st_size} {known.st_mtime_ns}"
 
 
 # --- the file --------------------------------------------------------------------------------------------------------

@@ -7,28 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from runner.errors import InvalidFlow, NotFound, Problem, SettingsError
-from runner.language.bundle import Bundle, assemble, used_templates
-from runner.language.called import CheckedFlow, every_part
-from runner.language.check import check_flow
+from runner.language import bundle as bundles
+from runner.language import called, check, load
+from runner.language import templates as letters
 from runner.language.connections import Connections, Kinds, installed, load_connections
 from runner.language.facts import ProjectFacts
 from runner.language.fitting import value_at
 from runner.language.flow import Flow
-from runner.language.load import load_flow
 from runner.language.nearest import did_you_mean
 from runner.language.people import People, load_people
-from runner.language.rehearsed import is_flow_test
 from runner.language.settings import Settings, load_settings
 from runner.language.source import Place, Source, problem_at, read_bytes
-from runner.language.templates import template_faults
 from runner.secrets import Secrets
 
 SETTINGS, PEOPLE, CONNECTIONS = "amends.yaml", "people.yaml", "connections.yaml"
 YAML = (".yaml", ".yml")
 TEMPLATES = (".md", ".txt", ".html")
+TESTS = (".test.yaml", ".test.yml")
+"""How the name of a flow test ends."""
 
 
 class Project:
@@ -126,6 +125,13 @@ class Project:
         others = (SETTINGS, PEOPLE, CONNECTIONS)
         beside = sorted(path for path in self.folder.iterdir() if path.suffix in YAML and path.name not in others)
         return tuple(path for path in beside if not is_flow_test(path) and _has_flow(self._text(path)))
+
+    def flow_tests(self) -> tuple[Path, ...]:
+        """The files with flow tests."""
+        folder = self.folder / "flows"
+        return tuple(
+            sorted(path for path in (folder if folder.is_dir() else self.folder).iterdir() if is_flow_test(path))
+        )
 
     # --- what stands around the flows --------------------------------------------------------------------------------
 
@@ -235,17 +241,17 @@ class Project:
                 what, hint = f'the secret "{name}" is not set', f"put a line {name}=… into .env"
                 yield source.problem("FL208", path, what, hint, level="warning")
 
-    def _around(self, checked: CheckedFlow) -> tuple[Problem, ...]:
+    def _around(self, checked: called.CheckedFlow) -> tuple[Problem, ...]:
         """What is wrong with the files that this flow leans on; those that only other flows use are not asked."""
         found, flow = [*self._of_settings(), *self._unreadable], checked.flow
-        parts = every_part(flow, self.facts()) if flow is not None and checked.is_fit_to_run else (flow,)
+        parts = called.every_part(flow, self.facts()) if flow is not None and checked.is_fit_to_run else (flow,)
         for part in parts:
-            found += _template_problems(used_templates(part, self.templates)) if part is not None else ()
+            found += _template_problems(bundles.used_templates(part, self.templates)) if part is not None else ()
         return tuple(dict.fromkeys(found))
 
     # --- flows --------------------------------------------------------------------------------------------------------
 
-    def check(self, which: str | Path | None = None, facts: ProjectFacts | None = None) -> list[CheckedFlow]:
+    def check(self, which: str | Path | None = None, facts: ProjectFacts | None = None) -> list[called.CheckedFlow]:
         """Checks one flow (by path or id) or all of them; the files around them are in `problems()`.
 
         Raises NotFound for a path or id that is not there.
@@ -254,21 +260,23 @@ class Project:
         facts = facts or self.facts()
         return [self._check(path, facts) for path in paths]
 
-    def _check(self, path: Path, facts: ProjectFacts) -> CheckedFlow:
+    def _check(self, path: Path, facts: ProjectFacts) -> called.CheckedFlow:
         file = self.name_of(path)
         text, problem = (self._instead[file], None) if file in self._instead else read_bytes(path, file)
         if problem is not None:
-            return CheckedFlow(file=file, text="", flow=None, source=None, problems=(problem,))
+            return called.CheckedFlow(file=file, text="", flow=None, source=None, problems=(problem,))
         self.texts[file] = text
         return self.check_text(text, file, facts)
 
-    def check_text(self, text: str, file: str, facts: ProjectFacts) -> CheckedFlow:
+    def check_text(self, text: str, file: str, facts: ProjectFacts) -> called.CheckedFlow:
         """Checks a flow as if its file held this text."""
-        flow, source, problems = load_flow(text, file, facts.read_file)
+        flow, source, problems = load.load_flow(text, file, facts.read_file)
         if flow is not None and source is not None:
-            rules = check_flow(flow, source, facts)
+            rules = check.check_flow(flow, source, facts)
             problems = tuple(sorted((*problems, *rules), key=lambda one: (one.line, one.column, one.code)))
-        return CheckedFlow(file=file, text=text, flow=flow, source=source, problems=tuple(dict.fromkeys(problems)))
+        return called.CheckedFlow(
+            file=file, text=text, flow=flow, source=source, problems=tuple(dict.fromkeys(problems))
+        )
 
     def path_of(self, which: str | Path) -> Path:
         """The file of a flow by path or id. Raises NotFound with the nearest name."""
@@ -291,7 +299,7 @@ class Project:
             raise InvalidFlow(checked.problems, {checked.file: checked.text})
         return checked.flow
 
-    def checked(self, which: str | Path) -> CheckedFlow:
+    def checked(self, which: str | Path) -> called.CheckedFlow:
         """A flow that is fit to run, with its warnings. Raises NotFound, InvalidFlow."""
         checked = self.check(which)[0]
         errors = [found for found in (*self._around(checked), *checked.problems) if found.level == "error"]
@@ -299,18 +307,28 @@ class Project:
             raise InvalidFlow(tuple(errors), {**self.texts, checked.file: checked.text})
         return checked
 
-    def bundle(self, which: str | Path) -> Bundle:
+    def bundle(self, which: str | Path) -> bundles.Bundle:
         """A flow as a run pins it now. Raises NotFound, InvalidFlow."""
         checked = self.checked(which)
-        return assemble(checked.text, checked.file, self.facts())
+        return bundles.assemble(checked.text, checked.file, self.facts())
 
 
 def _template_problems(templates: Mapping[str, str]) -> Iterator[Problem]:
     for name, text in templates.items():
-        for fault in template_faults(name, text):
+        for fault in letters.template_faults(name, text):
             place = Place(line=fault.line, column=fault.column, length=fault.length)
             yield problem_at(f"templates/{name}", place, "FL007", fault.what, fault.hint)
 
 
 def _has_flow(text: str | None) -> bool:
     return text is not None and any(line.startswith("flow:") for line in text.splitlines())
+
+
+def flow_of(file: str) -> str:
+    """The flow that a file of this name tests."""
+    return PurePath(file).name.removesuffix(TESTS[0]).removesuffix(TESTS[1])
+
+
+def is_flow_test(path: PurePath) -> bool:
+    """Whether a file of this name holds a flow test."""
+    return path.name.endswith(TESTS)

@@ -27,10 +27,8 @@ from runner.language.clauses import (
     required,
 )
 from runner.language.fitting import FORM_WORDS, fit, value_at
+from runner.language.project import flow_of
 from runner.language.source import Source, read
-
-ENDINGS = (".test.yaml", ".test.yml")
-"""How the name of a flow test ends."""
 
 Refusal = Literal["invalid", "forbidden", "not_found", "conflict", "rate_limited", "unavailable"]
 Said = Literal[
@@ -234,13 +232,3 @@ def _of_cases(model: FlowTestModel, source: Source) -> Iterator[Problem]:
         seen.setdefault(case.case, number)
         if not case.expect.model_fields_set:
             yield source.problem("FL005", (*path, "expect"), "nothing is expected here", "for example end: succeeded")
-
-
-def flow_of(file: str) -> str:
-    """The flow that a file of this name tests."""
-    return PurePath(file).name.removesuffix(ENDINGS[0]).removesuffix(ENDINGS[1])
-
-
-def is_flow_test(path: PurePath) -> bool:
-    """Whether a file of this name holds a flow test."""
-    return path.name.endswith(ENDINGS)

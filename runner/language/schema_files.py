@@ -12,9 +12,10 @@ from urllib.parse import unquote
 
 from runner.contract import Json
 from runner.errors import Problem
+from runner.language import validity
 from runner.language.fields import FieldType, is_field_name
 from runner.language.nearest import did_you_mean, nearest
-from runner.language.schemas import DIALECT, FORMATS, STANDARD, faults, pattern_matcher
+from runner.language.schemas import DIALECT
 from runner.language.source import MOST_BYTES, Path, Place, Source, problem_at, read
 from runner.language.values import is_currency, shown
 
@@ -76,7 +77,7 @@ class _Reading:
             self.wrong(
                 ("$schema",), f"the schema is in another dialect, {shown(self.root['$schema'])}", f"use {DIALECT}"
             )
-        for path, what in faults(STANDARD, self.root):
+        for path, what in validity.faults(validity.STANDARD, self.root):
             self.wrong(path, f'"{path[-1] if path else "schema"}" {what}')
         found: dict[str, Json] = self.whole(self.root, (), ())
         if found.get("additionalProperties", False) is not False:
@@ -86,7 +87,9 @@ class _Reading:
             if not is_field_name(name):
                 self.wrong(("properties", name), f'"{name}" is not a name', "use letters, digits and _, a letter first")
         for name, part in {} if self.problems else found["properties"].items():
-            for _, what in faults(part, part["default"]) if isinstance(part, dict) and "default" in part else ():
+            for _, what in (
+                validity.faults(part, part["default"]) if isinstance(part, dict) and "default" in part else ()
+            ):
                 self.wrong(("properties", name, "default"), f"the default does not fit: {what}")
         return {key: value for key, value in found.items() if key != "$id"}
 
@@ -122,11 +125,13 @@ class _Reading:
             close = nearest(key, _KNOWN)
             hint = f'did you mean "{close}"?' if close else "take it out: what is not checked is not accepted"
             self.wrong(here, f'"{key}" is not checked here', hint, "FL003")
-        elif key == "format" and value not in FORMATS:
-            self.wrong(here, f'the format "{value}" is not checked here', did_you_mean(str(value), FORMATS, "formats"))
+        elif key == "format" and value not in validity.FORMATS:
+            self.wrong(
+                here, f'the format "{value}" is not checked here', did_you_mean(str(value), validity.FORMATS, "formats")
+            )
         elif key == "pattern" and isinstance(value, str):
             try:
-                pattern_matcher(value)
+                validity.pattern_matcher(value)
             except ValueError as error:
                 self.wrong(
                     here, str(error), "write it without look-ahead, look-behind and back references, brackets closed"
@@ -210,7 +215,7 @@ def _kind_of(types: set[str], part: Mapping[str, Json]) -> tuple[str, dict[str, 
         is_plain = all(isinstance(one, str | int) and not isinstance(one, bool) and one != "" for one in choices)
         return ("choice", {"choices": {one: str(one) for one in choices}}) if choices and is_plain else ("any", {})
     if word == "string":
-        return FORMATS.get(part.get("format", ""), "text"), {}
+        return validity.FORMATS.get(part.get("format", ""), "text"), {}
     if word == "array":
         items = part.get("items")
         return "list", {"items": _field(items, is_required=True) if isinstance(items, Mapping) else None}

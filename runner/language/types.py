@@ -15,10 +15,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
+from types import ModuleType
 from urllib.parse import urlsplit
 
 import email_validator
-from email_validator import EmailNotValidError, validate_email
 
 from runner.contract import Json
 from runner.errors import EvaluationError
@@ -52,11 +53,6 @@ _HOST = re.compile(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]")
 _YES, _NO = ("true", "yes"), ("false", "no")
 _BREAKS = re.compile(r"[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
-
-for _name in ("local", "localhost", "test"):
-    # Mail inside one house or one test goes to such hosts; whether they exist is the mail server's to say.
-    if _name in email_validator.SPECIAL_USE_DOMAIN_NAMES:
-        email_validator.SPECIAL_USE_DOMAIN_NAMES.remove(_name)
 
 
 def is_missing(field: FieldType, value: Json) -> bool:
@@ -327,8 +323,10 @@ def email_address(text: str) -> str:
             f"{shown(text)} has letters that mail servers do not carry in an address{_ascii_hint(address)}"
         )
     try:
-        found = validate_email(address, check_deliverability=False, allow_smtputf8=False, globally_deliverable=False)
-    except EmailNotValidError as error:
+        found = _mail_rules().validate_email(
+            address, allow_smtputf8=False, globally_deliverable=False, check_deliverability=False
+        )
+    except email_validator.EmailNotValidError as error:
         raise ValueError(f"{shown(text)} is not a mail address: write it as name@example.test") from error
     if "." not in found.domain and found.domain != "localhost":
         raise ValueError(f"{shown(text)} has no domain behind the @: write it as name@example.test")
@@ -337,12 +335,21 @@ def email_address(text: str) -> str:
     return address
 
 
+@cache
+def _mail_rules() -> ModuleType:
+    """Mail inside one house goes to hosts of these names too; whether they exist is the mail server's to say."""
+    own = ("local", "localhost", "test")
+    kept = [name for name in email_validator.SPECIAL_USE_DOMAIN_NAMES if name not in own]
+    email_validator.SPECIAL_USE_DOMAIN_NAMES[:] = kept
+    return email_validator
+
+
 def _ascii_hint(address: str) -> str:
     if not address.rpartition("@")[0].isascii():
         return ""
     try:
-        return f": write it as {validate_email(address, check_deliverability=False).ascii_email}"
-    except EmailNotValidError:
+        return f": write it as {_mail_rules().validate_email(address, check_deliverability=False).ascii_email}"
+    except email_validator.EmailNotValidError:
         return ""
 
 

@@ -11,7 +11,7 @@ from runner.drill.world import Connect, Preparing
 from runner.errors import AmendsError, InvalidFlow, Problem
 from runner.language.bundle import Bundle
 from runner.language.project import Project
-from runner.language.rehearsed import Rehearsed, is_flow_test, load_flow_test
+from runner.language.rehearsed import Rehearsed, load_flow_test
 from runner.language.source import read_bytes
 from runner.rehearsal.compare import Comparison, Difference
 from runner.rehearsal.coverage import Coverage
@@ -54,12 +54,6 @@ class Outcome:
     def is_green(self) -> bool:
         """Every case is."""
         return not self.problems and all(verdict.is_green for verdict in self.verdicts)
-
-
-def flow_tests(project: Project) -> list[Path]:
-    """The files of a project's flow tests."""
-    folder = project.folder / "flows"
-    return sorted(path for path in (folder if folder.is_dir() else project.folder).iterdir() if is_flow_test(path))
 
 
 def rehearse(project: Project, file: Path, connecting: Connecting, only: str = "") -> Outcome:

@@ -14,9 +14,10 @@ from runner.errors import EvaluationError, InputsInvalid
 from runner.language.expressions import condition, evaluate, faults
 from runner.language.load import load_flow
 from runner.language.schema_files import fields_of, read_schema
-from runner.language.schemas import FORMATS, read_inputs
+from runner.language.schemas import read_inputs
 from runner.language.templates import render_mail
 from runner.language.types import email_address
+from runner.language.validity import FORMATS
 
 BY_SCHEMA = "flow: small\ntitle: Small\nowner: person:me\ninputs: { schema: schemas/order.json }\nsteps: [{ id: a, wait: 1 s }]\n"
 FORM: Mapping[str, Any] = {

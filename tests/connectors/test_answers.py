@@ -7,7 +7,7 @@ from email.utils import formatdate
 import pytest
 
 from connectors.answers import Unreadable, by_status, by_word, evidence, json_of, retry_after, say_status, text_of
-from connectors.client import Answer
+from connectors.wire import Answer
 
 NOW = 1_800_000_000_000
 

@@ -6,7 +6,7 @@ import pytest
 
 from connectors.declarative import kind_from_text
 from runner.contract import Draft
-from runner.language.bundle import action_from_json, action_to_json
+from runner.language.actions import action_from_json, action_to_json
 from tests.connectors.test_declarative import BILLING
 
 MISTAKES: list[tuple[str, str, str, str, str]] = [

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from connectors.client import DEFAULT_HEADERS, MAX_BODY, Answer, Client, Wire
+from connectors.client import Client
+from connectors.wire import DEFAULT_HEADERS, MAX_BODY, Answer, Wire
 from runner.contract import Outcome
 from runner.guard import Guard
 from tests.connectors.httpserver import (

@@ -26,8 +26,8 @@ from moto.server import ThreadedMotoServer
 
 from connectors import sftp
 from connectors.bucket import signed
-from connectors.client import Wire
 from connectors.files import KIND
+from connectors.wire import Wire
 from runner.contract import Connector, Outcome, Purpose
 from runner.errors import SettingsError
 from tests.connectors.httpserver import HttpServer, answer, drop, http_server, late

@@ -39,9 +39,10 @@ from runner.language.model import (
 from runner.language.people import load_people
 from runner.language.rehearsed import ANSWER_MODELS, CaseModel, ComesModel, ExpectModel, SaysModel, load_flow_test
 from runner.language.schema_files import MOST_LEVELS, MOST_PARTS
-from runner.language.schemas import FORMATS, read_inputs
+from runner.language.schemas import read_inputs
 from runner.language.settings import load_settings
 from runner.language.source import read
+from runner.language.validity import FORMATS
 from tests.flows.problem_pages import BEGIN
 from tests.flows.stage import copy_flows, project_of
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.language.rehearsed import flow_of
+from runner.language.project import flow_of
 from runner.outside import ProjectOutside
-from runner.rehearsal.suite import Outcome, flow_tests, rehearse
+from runner.rehearsal.suite import Outcome, rehearse
 from tests.flows.stage import FLOWS, copy_flows, project_of
 from tests.flows.test_examples import EXAMPLES
 
@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_every_example_has_a_flow_test() -> None:
-    assert [flow_of(path.name) for path in flow_tests(project_of(FLOWS))] == EXAMPLES
+    assert [flow_of(path.name) for path in project_of(FLOWS).flow_tests()] == EXAMPLES
 
 
 @pytest.mark.parametrize("flow", EXAMPLES)

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from runner.cli.check import rehearsing
 from runner.errors import Problem
 from runner.language import kept
 from runner.language.facts import ProjectFacts
-from runner.language.kept import check_again
+from runner.language.kept import check_again, check_with_tests
 from runner.language.project import Project
-from tests.flows.stage import copy_flows
+from tests.flows.stage import FLOWS, copy_flows
 
 FEW = "amends people connections mail_desk invoice_reminder reminders_due signup_to_paid".split()
 
@@ -39,6 +40,19 @@ def again(folder: Path, which: str | None = None) -> dict[str, tuple[Problem, ..
 
 def fresh(folder: Path) -> dict[str, tuple[Problem, ...]]:
     return {one.file: one.problems for one in Project.open(folder).check()}
+
+
+def again_with_tests(folder: Path) -> tuple[list[str], dict[str, str]]:
+    """The flow tests that were read, and what is wrong in the others' files and theirs."""
+    project, read = Project.open(folder), []
+    rehearse = rehearsing(project)
+
+    def reading(file: Path) -> tuple[str, tuple[Problem, ...]]:
+        read.append(file.name)
+        return rehearse(file)
+
+    told = check_with_tests(project, None, reading)[1]
+    return read, {one.file: " ".join(each.what for each in one.problems) for one in told}
 
 
 def is_used(folder: Path) -> bool:
@@ -76,6 +90,36 @@ def test_what_has_changed_is_looked_at_again(folder: Path, name: str, old: str, 
     assert old in text
     (folder / name).write_text(text.replace(old, new), encoding="utf-8")
     assert again(folder) == fresh(folder) != before
+
+
+def test_a_flow_test_is_read_again_where_it_or_its_flow_has_changed(folder: Path) -> None:
+    mine, other, flow = (folder / name for name in ("mail_desk.test.yaml", "reminders_due.test.yaml", "mail_desk.yaml"))
+    for file in (mine, other):
+        file.write_text((FLOWS / file.name).read_text(encoding="utf-8"), encoding="utf-8")
+    fine = {mine.name: "", other.name: ""}
+    assert again_with_tests(folder) == ([mine.name, other.name], fine)
+    assert again_with_tests(folder) == ([], fine)
+
+    text = mine.read_text(encoding="utf-8")
+    mine.write_text(text.replace("test: mail_desk", "test: mail_dusk"), encoding="utf-8")
+    read, wrong = again_with_tests(folder)
+    assert read == [mine.name]
+    assert "mail_dusk" in wrong[mine.name]
+    assert again_with_tests(folder) == (read, wrong)
+    mine.write_text(text, encoding="utf-8")
+    assert again_with_tests(folder) == ([mine.name], fine)
+
+    was = flow.read_text(encoding="utf-8")
+    flow.write_text(was.replace("title: ", "title: Another ", 1), encoding="utf-8")
+    assert again_with_tests(folder) == ([mine.name], fine)
+    flow.write_text(was.replace("steps:", "steppes:", 1), encoding="utf-8")
+    for _ in range(2):
+        assert mine.name in again_with_tests(folder)[0]
+    flow.write_text(was, encoding="utf-8")
+    read, wrong = again_with_tests(folder)
+    assert mine.name in read
+    assert wrong == fine
+    assert again_with_tests(folder) == ([], fine)
 
 
 def test_a_schema_and_a_flow_that_are_new_count_too(folder: Path) -> None:

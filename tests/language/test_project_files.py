@@ -13,13 +13,14 @@ import pytest
 
 from runner.contract import Action, Json, Retry, Undo
 from runner.errors import InvalidFlow, NotFound, Problem, SettingsError, StoreCorrupt
-from runner.language.bundle import action_from_json, action_to_json, assemble, restore
+from runner.language.actions import action_from_json, action_to_json
+from runner.language.bundle import assemble, restore
 from runner.language.connections import Connections, Imported, Kinds, installed, load_connections
 from runner.language.facts import ProjectFacts
 from runner.language.flow import Duration
 from runner.language.problems import render_all
-from runner.language.project import Project
-from runner.language.rehearsed import is_flow_test, load_flow_test
+from runner.language.project import Project, is_flow_test
+from runner.language.rehearsed import load_flow_test
 from runner.language.schema import as_text, is_stale, schemas, write_schemas
 from runner.language.settings import Cluster, Settings, SignIn, load_settings
 from tests.language.ground import BILLING, CRM, HTTP, MAIL, TASKS, Kind, facts

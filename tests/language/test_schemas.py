@@ -21,7 +21,8 @@ from runner.language.flow import Flow
 from runner.language.load import load_flow
 from runner.language.project import Project
 from runner.language.schema_files import fields_of, read_schema
-from runner.language.schemas import DIALECT, FORMATS, faults, read_inputs, schema_of
+from runner.language.schemas import DIALECT, read_inputs, schema_of
+from runner.language.validity import FORMATS, faults
 from tests.language.ground import check
 
 FLOW = """flow: small

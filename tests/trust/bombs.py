@@ -11,14 +11,14 @@ from typing import Any
 
 from connectors.answers import Seen, json_of
 from connectors.calendar import _listed
-from connectors.client import Answer
 from connectors.declarative import kind_from_text
 from connectors.sheet.books import Told, read_book
+from connectors.wire import Answer
 from runner.language.expressions import evaluate
 from runner.language.load import load_flow
 from runner.language.people import load_people
-from runner.language.schemas import pattern_matcher
 from runner.language.source import read
+from runner.language.validity import pattern_matcher
 from runner.triggers.bodies import read_body
 from runner.triggers.mails import as_text, read_head, read_mail
 

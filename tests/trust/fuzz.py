@@ -25,9 +25,9 @@ from xml.etree.ElementTree import ParseError
 from connectors import answers
 from connectors.answers import Seen, retry_after
 from connectors.calendar import _listed, _read
-from connectors.client import Answer
 from connectors.declarative import kind_from_text
 from connectors.sheet.books import Told, Unfit, read_book
+from connectors.wire import Answer
 from runner.contract import canonical
 from runner.errors import AmendsError
 from runner.language.expressions import evaluate, faults

@@ -19,12 +19,13 @@ LIBRARIES = frozenset(
 CALLS = frozenset({"open_connection", "create_connection", "open_unix_connection", "create_datagram_endpoint"})
 
 GUARDED: Mapping[str, str] = {
-    "connectors.client": "_guard.resolve",
+    "connectors.client": "self._guard.check_address",
     "connectors.email": "server.connect()",
     "connectors.imap": "self.server.connect()",
     "connectors.servers": "guard.resolve",
     "connectors.sftp": "server.connect()",
     "connectors.sql.databases": "server.addresses()",
+    "connectors.transport": "_guard.resolve",
     "runner.chat": "watched(guard)",
     "runner.guard": "class Guard",
     "runner.people.provider": "_guard.resolve",

@@ -24,7 +24,7 @@ from typing import Any
 from urllib.parse import quote
 
 from connectors import service
-from connectors.client import Answer
+from connectors.wire import Answer
 from runner.app import Amends
 from runner.cli import run_command
 from runner.errors import AmendsError
