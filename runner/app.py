@@ -45,7 +45,7 @@ from runner.people.operations import ORDERS, Order, give
 from runner.people.post import Post
 from runner.people.pruning import Pruned, keep_of, prune, prune_by_itself
 from runner.people.quarantine import answer_quarantine
-from runner.people.restored import go_on_restored
+from runner.people.restored import go_on_restored, told_restored
 from runner.people.strays import Strays
 from runner.people.table import sentence
 from runner.people.versions import move
@@ -136,9 +136,10 @@ class Amends(Reading):
         """Of each hook the deliveries that were not proved since the engine began; empty where none answers."""
         return await engine_says(self, {"order": "turned_away"}) or {}
 
-    async def go_on_restored(self, by: str) -> list[str]:
+    async def go_on_restored(self, by: str, *, moved: bool = False) -> list[str]:
         """As `restored.go_on_restored`: a database that was put back from a copy may be used."""
-        return await go_on_restored(self.folder, database_url(self.folder, self.settings), self.clock, by)
+        url = database_url(self.folder, self.settings)
+        return await go_on_restored(self.folder, url, self.clock, by, moved=moved)
 
     async def serve(
         self, on_ready: Callable[[Active], None], on_turn: Observer, door: Door | None, only: Sequence[str] = ()
@@ -202,10 +203,7 @@ class OwnDriver:
             )
             opened.callback(self.store.close)
             if self.store.restored:
-                raise StoreError(
-                    f"{self.store.name} was put back from a copy, so what was done since is not in its log; look at "
-                    "the open runs (`amends runs list`), then `amends db go-on` pauses each and lets the project go on"
-                )
+                raise StoreError(told_restored(self.store))
             self.outside = ProjectOutside(self._project, self.store)
             self.outside.keep_out_of_logs(opened)
             opened.push_async_callback(self.outside.close)

@@ -44,7 +44,7 @@ NOUNS: dict[str, str] = {
     "connectors": "list, show and try connectors; write one, or out of an OpenAPI document",
     "secrets": "which secrets are needed, and which are missing",
     "log": "verify the action log, anchor it elsewhere, export a run's evidence",
-    "db": "back the database up, remove old runs, go on after it was put back",
+    "db": "back the database up, put a copy back, remove old runs",
     "erase": "erase the personal data of a record",
     "schema": "write the JSON Schemas that editors use",
     "lsp": "a language server for editors",

@@ -13,7 +13,7 @@ from runner.cli import page, place, watching
 from runner.errors import NotPossible
 from runner.people.pruning import Pruned, keep_of
 from runner.reading import address_of, database_url
-from runner.store.copying import copy_database
+from runner.store.copying import copy_database, put_back
 from runner.store.prune import due
 from runner.store.sqlite import shown_size
 from runner.telling import times
@@ -76,10 +76,34 @@ def copy(
     )
 
 
+@COMMANDS.command(help="Put a copy back in the place of the database in use, which is kept beside it.")
+def restore(
+    source: Annotated[
+        Path, typer.Argument(metavar="FROM", help="What `amends db backup` wrote, or a copy of .amends.")
+    ],
+) -> None:
+    with place.reading() as project:
+        url = database_url(project.folder, project.settings)
+        opened, kept = put_back(project.folder, source, url=url, clock=project.clock)
+    page.say(
+        f"Put back from {source}; {times.counted(opened, 'open run')}. What was done since is not in its log.",
+        *([f"The database that was in use is kept as {kept}."] if kept else []),
+        "Look at the open runs (`amends runs list`), then `amends db go-on` pauses each and lets the project go on.",
+    )
+
+
 @COMMANDS.command("go-on", help="Let a database that was put back from a copy be used: every open run is paused.")
-def go_on(by: place.By = "") -> None:
+def go_on(
+    moved: Annotated[
+        bool, typer.Option("--moved", help="The folder was moved, and where it was nobody goes on: nothing is paused.")
+    ] = False,
+    by: place.By = "",
+) -> None:
     with watching.opened() as amends:
-        paused = asyncio.run(amends.go_on_restored(watching.person(amends, by)))
+        paused = asyncio.run(amends.go_on_restored(watching.person(amends, by), moved=moved))
+    if moved:
+        page.say("The project goes on here.")
+        return
     page.say(
         f"The project goes on. {len(paused)} open runs are paused; look at each before it is resumed:",
         *(f"  amends runs show {run}        amends runs resume {run}" for run in paused),

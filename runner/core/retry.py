@@ -133,7 +133,7 @@ def _after_unknown(call: Call, action: Action, retry: Retry, *, now: int, can_lo
 
 
 def _must_verify(call: Call) -> bool:
-    return call.reason == "already_there" or (call.reason == "conflict" and call.word != "")
+    return call.reason in ("already_there", "restored") or (call.reason == "conflict" and call.word != "")
 
 
 def _key_lives(call: Call, action: Action, now: int) -> bool:

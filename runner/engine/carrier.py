@@ -23,6 +23,7 @@ from runner.engine.driven import OPEN_DESK, Desk, Driven, Outside, Rest
 from runner.engine.limits import Begun, Limits
 from runner.engine.past import Past, StoredItems
 from runner.engine.perform import LATEST_START, late_evidence, not_begun, outcome_event, perform, taken_over
+from runner.engine.restored import Forgotten
 from runner.engine.starting import following, following_id
 from runner.errors import AmendsError, NotPossible, SequenceConflict, StoreError, StoreUnwritable
 from runner.store.artifacts import fit
@@ -50,6 +51,7 @@ class Carrier(ABC):
         self._fence = store.fence()
         self._workers = workers
         self.past = Past(store)
+        self._forgotten = Forgotten(store)
         self._touched: set[str] = set()
         self._is_stopping = False
         self.observers: list[Observer] = []
@@ -383,6 +385,8 @@ class Carrier(ABC):
 
     async def _perform(self, driven: Driven, intent: e.CallIntended, committed: int) -> Outcome:
         request = Request(body=frozen_request(driven.state, intent), hash=intent.request_hash)
+        if (unknown := self._forgotten.outcome(driven.state, intent, driven.bundle.actions[intent.action])) is not None:
+            return unknown
         try:
             connector = self._outside.connector(driven.bundle, intent.action.partition(".")[0])
         except AmendsError as error:

@@ -10,15 +10,30 @@ from runner.core import events as e
 from runner.engine.past import read_state
 from runner.errors import EngineBusy, NotPossible
 from runner.store.lock import EngineLock
-from runner.store.sql import open_store
+from runner.store.sql import SqlStore, open_store
 
 AFTER_RESTORE = "The database was put back from a copy: what this run did since is not in its log."
 
 
-async def go_on_restored(folder: Path, url: str, clock: Clock, by: str) -> list[str]:
+def told_restored(store: SqlStore) -> str:
+    """Why nothing is done with this database, and what can be said to it; it is `restored`."""
+    waiting = [each for each in store.restorations() if not each.at]
+    if waiting and all(each.whole for each in waiting):
+        return (
+            f"{store.name} rests: {waiting[-1].why}; if the other one is used no more, say `amends db go-on --moved`, "
+            "and the runs go on here; else `amends db go-on` pauses each open run first, so that nothing is sent twice"
+        )
+    return (
+        f"{store.name} was put back from a copy, so what was done since is not in its log; look at the open runs "
+        "(`amends runs list`), then `amends db go-on` pauses each and lets the project go on"
+    )
+
+
+async def go_on_restored(folder: Path, url: str, clock: Clock, by: str, *, moved: bool = False) -> list[str]:
     """Pauses every open run, so that each is looked at before it goes on, and lets the project go on.
 
-    Answers their ids. Raises EngineBusy, NotPossible.
+    Answers their ids. `moved`: the folder was moved here whole, and nobody goes on with it where it was; then its runs
+    just go on. Raises EngineBusy, NotPossible.
     """
     lock = EngineLock(folder)
     if not lock.acquire():
@@ -29,12 +44,14 @@ async def go_on_restored(folder: Path, url: str, clock: Clock, by: str) -> list[
         opened.callback(store.close)
         if not store.restored:
             raise NotPossible(f"{store.name} was not put back from a copy, so there is nothing to confirm")
+        if moved and not all(each.whole for each in store.restorations() if not each.at):
+            raise NotPossible(f"{store.name} was put back from a copy, it was not only moved; {store.why_restored}")
         paused: list[str] = []
-        for run in store.open_runs():
+        for run in () if moved else store.open_runs():
             state, _ = read_state(store, run)
             if not state.is_paused:
                 pause = e.RunPaused(at=max(clock.now(), state.at), by=by, reason=AFTER_RESTORE)
                 await store.report(run, pause)
                 paused.append(run)
-        await store.go_on_restored(by)
+        await store.go_on_restored(by, moved=moved)
         return paused

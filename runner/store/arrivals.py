@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import takewhile
 from typing import Any
 
 from sqlalchemy import Connection, delete, exists, func, insert, literal, select, tuple_, update
@@ -20,15 +19,15 @@ from runner.core.events import (
     DeliveryConflict,
     DeliveryIgnored,
     DeliveryRetaken,
-    Restored,
     SiteEvent,
     SlotMissed,
     SlotSkipped,
 )
 from runner.store.batch import Batch
 from runner.store.facts import Started
-from runner.store.log import SITE, encode
-from runner.store.tables import arrivals, cursors, log, runs
+from runner.store.log import encode
+from runner.store.restored import restorations
+from runner.store.tables import arrivals, cursors, runs
 from runner.store.work import StartWork, Work
 
 SEEN_BEFORE = "started", "ignored", "superseded", "skipped", "conflict"
@@ -209,13 +208,7 @@ def cursors_of(prefix: str) -> Callable[[Connection], Mapping[str, str]]:
 
 def restored_after(at: int) -> Callable[[Connection], int]:
     """For `SqlStore.ask`: when the database was last put back from a copy, if that is later than `at`; else 0."""
-    asked = select(log.c.at, log.c.type).where(log.c.run_id == SITE).order_by(log.c.seq.desc())
-
-    def ask(connection: Connection) -> int:
-        since = takewhile(lambda row: row.at > at, connection.execute(asked))
-        return next((row.at for row in since if row.type == Restored.__name__), 0)
-
-    return ask
+    return lambda connection: max((each.at for each in restorations(connection) if each.at > at), default=0)
 
 
 def troubles(connection: Connection) -> Mapping[str, str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from runner.errors import NotPossible, SequenceConflict
+from runner.store.anchor import Restoration
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +46,8 @@ class RunTaken(SequenceConflict):
 
 
 class Company(Protocol):
-    """What a store answers about the other engines. Where there is one engine only, every run is its own."""
+    """What a store answers about other engines, and about copies of itself. Where there is one engine, every run is its
+    own."""
 
     @property
     def is_shared(self) -> bool:
@@ -76,3 +78,6 @@ class Company(Protocol):
 
     def fence_of(self, run: str) -> int:
         """That of the engine which drives the run; 0 where none does, or there is one engine only. Raises NotFound."""
+
+    def restorations(self) -> Sequence[Restoration]:
+        """When the database was put back from a copy and let go on, oldest first; `at` 0 while nobody has answered."""

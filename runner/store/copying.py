@@ -1,7 +1,8 @@
-"""Moves everything from one database to another one, of another kind too, whatever state its runs are in."""
+"""Moves everything from one database to another one, of another kind too; puts a copy back in its place."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,12 +10,14 @@ from sqlalchemy import Connection, Engine, insert, select
 from sqlalchemy.exc import DBAPIError
 
 from runner.clock import Clock
-from runner.errors import EngineBusy, NotPossible, StoreCorrupt, StoreError
+from runner.errors import EngineBusy, NotFound, NotPossible, StoreCorrupt, StoreError, StoreUnwritable
+from runner.store.anchor import sync_folder
 from runner.store.artifacts import Artifacts
 from runner.store.database import Database
 from runner.store.lock import EngineLock
 from runner.store.schema import is_older
-from runner.store.sql import database_at, open_store
+from runner.store.sql import FILE, database_at, open_store
+from runner.store.sqlite import APPLICATION_ID, SqliteFile
 from runner.store.tables import artifacts, metadata
 
 PORTION = 1_000
@@ -108,3 +111,78 @@ def _rows(asked: Connection, written: Connection, name: str) -> int:
 
 def _told(error: DBAPIError, source: Database, target: Database) -> StoreError:
     return (source if isinstance(error.orig, source.errors) else target).translate(error)
+
+
+def put_back(folder: Path, source: Path, *, url: str, clock: Clock) -> tuple[int, Path | None]:
+    """Puts a copy of the project's database (a file, or a folder that was `.amends`) in the place of the one in use.
+
+    What is there now is kept beside it: its new path is answered, after the number of open runs. Nothing goes on before
+    a person has said so (`restored`). Raises NotFound, NotPossible, EngineBusy, and what the copy says.
+    """
+    present, place = database_at(folder, url), folder / ".amends"
+    if not isinstance(present, SqliteFile):
+        raise NotPossible(f"{present.name} is put back with the server's own tools; Amends sees it, and asks")
+    found = next((each for each in (source / FILE, source / ".amends" / FILE, source) if each.is_file()), None)
+    if found is None:
+        raise NotFound(f"there is no copy of a database at {source}")
+    if found.resolve() == present.path.resolve():
+        raise NotPossible(f"{found} is the database in use; name a copy of it")
+    lock = EngineLock(folder)
+    if not lock.acquire():
+        raise EngineBusy("another process drives this project; stop it first")
+    try:
+        fresh = present.path.with_name(f"{present.path.name}.fresh")
+        fresh.unlink(missing_ok=True)
+        SqliteFile(found).backup(fresh)
+        _refuse_unfit(SqliteFile(fresh), found)
+        _bring_artifacts(found.parent, place)
+        kept = _set_aside(present.path, clock.now()) if present.path.exists() else None
+        fresh.replace(present.path)
+        sync_folder(present.path.parent)
+        said = f"it was put back from {found}"
+        store = open_store(folder, clock=clock, writable=True, lock=lock, url=url, put_back=said)
+        opened = len(store.open_runs())
+        store.close()
+    except OSError as problem:
+        raise StoreUnwritable(f"{present.path} cannot be put back: {problem.strerror}") from None
+    finally:
+        lock.release()
+    return opened, kept
+
+
+def _refuse_unfit(fresh: SqliteFile, source: Path) -> None:
+    """Raises where the copy is damaged, another application's, or of a newer version; then it is taken away again."""
+    readers = fresh.readers(1)
+    try:
+        with readers.connect() as connection:
+            if connection.exec_driver_sql("PRAGMA application_id").scalar() != APPLICATION_ID:
+                raise StoreCorrupt(f"{source} is no database of Amends")
+            if connection.exec_driver_sql("PRAGMA quick_check(1)").scalar() != "ok":
+                raise StoreCorrupt(f"{source} is damaged; take an older copy")
+            is_older(connection, SqliteFile(source))
+    except DBAPIError as error:
+        fresh.path.unlink()
+        raise SqliteFile(source).translate(error) from None
+    except StoreError:
+        fresh.path.unlink()
+        raise
+    finally:
+        readers.dispose()
+
+
+def _set_aside(path: Path, now: int) -> Path:
+    """The database that was in use, with what its write-ahead file holds, under another name."""
+    kept = path.with_name(f"{path.name}.before-{now}")
+    for end in ("-wal", ""):
+        with contextlib.suppress(FileNotFoundError):
+            path.with_name(path.name + end).rename(kept.with_name(kept.name + end))
+    path.with_name(f"{path.name}-shm").unlink(missing_ok=True)
+    return kept
+
+
+def _bring_artifacts(source: Path, place: Path) -> None:
+    """Large values that stand beside the copy and are not here; they are named by their content."""
+    here = Artifacts(place)
+    for file in sorted(source.glob("artifacts/??/*")):
+        if len(file.name) == 64 and not here.has(file.name):
+            here.put(file.read_bytes())

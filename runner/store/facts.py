@@ -371,7 +371,6 @@ class Store(Logs, Queue, Company, Protocol):
 
     async def feed(self, *, event_id: str = "", waiter: str = "") -> Sequence[str]:
         """Feeds one kept event to the run that waits for it, or one run with what is kept; the runs that were fed.
-
         An event feeds one waiter: EventReceived is reported in the same transaction."""
 
     # -- reading (from any thread, any process) --

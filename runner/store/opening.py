@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, func, select, update
 
 from runner.clock import Clock
 from runner.core.events import Restored
-from runner.store.anchor import Anchor, keep_anchor, read_anchor, reserved, why_restored
+from runner.store.anchor import Anchor, keep_anchor, read_anchor, reserved, why_elsewhere, why_restored
 from runner.store.batch import Batch
 from runner.store.database import Database
 from runner.store.log import encode
@@ -23,13 +23,19 @@ Changed = list[tuple[str, int, str]]
 
 
 def take_over(
-    connection: Connection, file: Database, place: Path, clock: Clock, shared: Shared | None
+    connection: Connection, file: Database, place: Path, clock: Clock, shared: Shared | None, put_back: str = ""
 ) -> tuple[Site, Anchor, Changed]:
-    """Raises the fence, reserves commit numbers, and notices a database that was put back from a copy."""
+    """Raises the fence, reserves commit numbers, and notices a database that was put back from a copy, or is one.
+
+    `put_back` says that it was, whatever the anchor says.
+    """
     known = read_anchor(place)
+    # Whoever copies the folder copies the file in it; a server's database is where it was.
+    elsewhere = "" if shared is not None else why_elsewhere(known, place)
     with connection.begin():
         if shared is None:
             site, why = _alone(connection, known)
+            why = put_back or why or elsewhere
         else:
             site, why = _among_others(connection, known, file, shared)
         from_here = max(site.commit_no, known.end) if known and why else site.commit_no
@@ -44,7 +50,9 @@ def take_over(
             site=replace(site, commit_no=from_here), now=clock.now(), shared=shared,
         )  # fmt: skip
         if why:
-            batch.add_site(encode(Restored(at=batch.now, data={"why": why, "commit": site.commit_no})))
+            since = connection.execute(select(func.max(runs.c.updated_at))).scalar() or 0
+            told = {"why": why, "commit": site.commit_no, "since": since, "whole": why == elsewhere}
+            batch.add_site(encode(Restored(at=batch.now, data=told)))
             batch.site = replace(batch.site, restored_at=batch.now)
         batch.write()
         changed = _untied(connection, site)

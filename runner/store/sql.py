@@ -16,7 +16,7 @@ from runner.contract import Json, Outcome
 from runner.core.events import Event, OutcomeEvent, PersonalDataErased, Restored, SiteEvent
 from runner.errors import AmendsError, EngineBusy, NotFound, SettingsError, StoreError, StoreUnwritable
 from runner.store.active import ActivateWork, ActiveFlow
-from runner.store.anchor import sync_folder
+from runner.store.anchor import Restoration, sync_folder
 from runner.store.arrivals import Arrival, Arrived, ArriveWork
 from runner.store.artifacts import LIMIT, Artifacts, TableArtifacts, fit
 from runner.store.audit import Audit
@@ -32,6 +32,7 @@ from runner.store.messages import Message
 from runner.store.opening import take_over
 from runner.store.personal import Personal
 from runner.store.prune import Portion, PruneWork
+from runner.store.restored import GO_ON, MOVED, restorations
 from runner.store.schema import ensure_schema, is_older
 from runner.store.shared import Shared
 from runner.store.sharing import DutyWork, TakeWork, TellWork
@@ -127,14 +128,23 @@ class SqlStore(Audit):
         with self._read() as connection:
             return connection.execute(select(meta.c.restored_at)).scalar() is not None
 
+    @property
+    def why_restored(self) -> str:
+        """Why it is `restored`, as a sentence without its full stop; empty where it is not."""
+        return next((each.why for each in self.restorations() if not each.at), "")
+
+    def restorations(self) -> Sequence[Restoration]:
+        return self.ask(restorations)
+
     def watch_commits(self, on_commit: Callable[[int, float], None]) -> None:
         """Has the writer tell of every COMMIT: how many writes shared it, and how many seconds it took."""
         if self._writer is not None:
             self._writer.on_commit = on_commit
 
-    async def go_on_restored(self, by: str) -> None:
-        """A person's word that the restored database may be worked with: `restored` is False from here on."""
-        event = Restored(at=self._clock.now(), by=by, data={"answer": "go on"})
+    async def go_on_restored(self, by: str, *, moved: bool = False) -> None:
+        """A person's word that the restored database may be worked with: `restored` is False from here on. `moved`: it
+        is whole, and nobody uses the place where it was."""
+        event = Restored(at=self._clock.now(), by=by, data={"answer": MOVED if moved else GO_ON})
         await self._put(SiteWork(event=event, entry=encode(event), go_on=True))
 
     def room_left(self) -> int:
@@ -338,20 +348,21 @@ def open_store(
     busy: int = BUSY_TIMEOUT,
     floor: int = FLOOR,
     drives: bool = True,
+    put_back: str = "",
 ) -> SqlStore:
     """Opens the store of a project folder (its state stands in `folder/.amends`).
 
     For writing to a file it needs the engine lock: `lock` if the caller holds it already (and gives it back itself),
     else it is taken here. Opening for writing raises the fence, so every lease of an earlier engine is void; to a
     PostgreSQL any number of engines write, each under a fence of its own, and one that `drives` goes on with the runs
-    that it reports about. `busy` is ms, `floor` bytes. Raises EngineBusy, StoreCorrupt, StoreUnwritable, NotFound
-    (reading, and there is no database yet).
+    that it reports about. `busy` is ms, `floor` bytes; `put_back` says that it was put back from a copy, whatever its
+    anchor says. Raises EngineBusy, StoreCorrupt, StoreUnwritable, NotFound (reading, and there is no database yet).
     """
     place = folder / ".amends"
     file = database_at(folder, url, busy)
     with ExitStack() as stack:
         try:
-            writer = _open_writer(stack, file, folder, clock, lock, drives) if writable else None
+            writer = _open_writer(stack, file, folder, clock, lock, drives, put_back) if writable else None
             if writer is not None:
                 writer.start()
                 stack.callback(writer.close)
@@ -396,7 +407,7 @@ def _check_readable(readers: Engine, file: Database) -> None:
 
 
 def _open_writer(
-    stack: ExitStack, file: Database, folder: Path, clock: Clock, lock: EngineLock | None, drives: bool
+    stack: ExitStack, file: Database, folder: Path, clock: Clock, lock: EngineLock | None, drives: bool, put_back: str
 ) -> Writer:
     place = folder / ".amends"
     try:
@@ -414,7 +425,7 @@ def _open_writer(
     with engine.connect() as connection:
         file.let_in(connection.connection.cursor())
         file.end(connection, commit=True)
-        site, anchor, changed = take_over(connection, file, place, clock, shared)
+        site, anchor, changed = take_over(connection, file, place, clock, shared, put_back)
     writer = Writer(
         file=file, engine=engine, site=site, anchor=anchor, place=place, clock=clock, signer=open_signer(place),
         shared=shared,

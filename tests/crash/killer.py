@@ -28,10 +28,18 @@ class Killer:
         self._nth = nth
         self._trace = trace
         self._passed: Counter[str] = Counter()
+        self.copy: tuple[int, Path] | None = None
+        """A copy of the database that is made after so many commits."""
 
     def wants(self, point: str) -> bool:
         """Whether the next passing of this point is the last thing this process does."""
         return point == self._target and self._passed[point] + 1 == self._nth
+
+    def committed(self, store: Any) -> None:
+        """A commit was made; another copy of the database may be due."""
+        self._passed["commits"] += 1
+        if self.copy is not None and self._passed["commits"] == self.copy[0]:
+            store.backup(self.copy[1])
 
     def passed(self, point: str) -> None:
         """This point is passed."""
@@ -65,6 +73,7 @@ class KillingStore:
             answer = await writing
         finally:
             writing.close()
+        self._killer.committed(self._store)
         self._killer.passed(f"after commit {words}")
         return answer
 

@@ -23,6 +23,7 @@ from runner.core.state import Call, CallName, HandOff, State
 from runner.engine import carrier
 from runner.engine.past import StoredItems, read_state
 from runner.engine.perform import not_begun
+from runner.engine.restored import Forgotten
 from runner.engine.starting import Wish
 from runner.language.bundle import Bundle
 from runner.language.project import Project
@@ -79,7 +80,9 @@ async def _go_on(driver: app.OwnDriver, run: str) -> None:
     """Follows a run until it rests; a question is answered, and nothing else is done about it."""
     view = await driver.follow(run, lambda: None, patience=5_000)
     state, _ = read_state(driver.store, run)
-    if view.ended_at is None and state.open_handoffs:
+    if state.is_paused:
+        await driver.act(run, Order(action="resume", by="person:me"))
+    elif view.ended_at is None and state.open_handoffs:
         await driver.act(run, answer(driver.store, state, state.open_handoffs[0]))
     await asyncio.sleep(0.005)
 
@@ -125,7 +128,9 @@ def case(command: dict[str, Any], project: Project, bundles: Mapping[str, Bundle
     """One child: with a point to die at, or a call to the system (`shim`), or to the end; `fault` plants a mistake."""
     trace = Path(command["trace"]) if command.get("trace") else None
     FAULTS[command.get("fault", "")]()
-    install(Killer(target=command.get("target", ""), nth=command.get("nth", 1), trace=trace))
+    killer = Killer(target=command.get("target", ""), nth=command.get("nth", 1), trace=trace)
+    killer.copy = (command["copy"], project.folder / "copy.db") if "copy" in command else None
+    install(killer)
     if "shim" in command:
         shim.arm(project.folder / ".amends", **command["shim"])
     asyncio.run(drive(command, project, bundles))
@@ -162,9 +167,14 @@ def _a_lie() -> None:
     setattr(sys.modules[__name__], "happened", lambda folder, store, state, key: None)  # noqa: B010
 
 
+def _remember_nothing() -> None:
+    """What is not in the log of a database that was put back was not done."""
+    setattr(Forgotten, "outcome", lambda self, state, intent, action: None)  # noqa: B010
+
+
 FAULTS = {
     "": lambda: None, "send_again": _send_again, "forget_events": _forget_events, "forget_items": _forget_items,
-    "a_lie": _a_lie,
+    "a_lie": _a_lie, "remember_nothing": _remember_nothing,
 }  # fmt: skip
 
 

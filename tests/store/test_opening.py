@@ -9,6 +9,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,16 @@ from runner.core.events import Restored, RunPaused
 from runner.errors import (
     EngineBusy,
     NotFound,
+    NotPossible,
     SequenceConflict,
     SettingsError,
     StoreCorrupt,
     StoreError,
     StoreUnwritable,
 )
-from runner.store.anchor import Anchor, keep_anchor, read_anchor, why_restored
+from runner.people.restored import go_on_restored
+from runner.store.anchor import Anchor, home_of, keep_anchor, read_anchor, why_elsewhere, why_restored
+from runner.store.copying import put_back
 from runner.store.facts import Append
 from runner.store.lock import EngineLock
 from runner.store.migrations.upgrade import upgrade
@@ -625,6 +629,78 @@ def test_a_copied_database_and_a_lost_one_are_noticed(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_copy_is_put_back_and_what_was_there_is_kept(tmp_path: Path) -> None:
+    path, copy = filled(tmp_path), tmp_path / "copy.db"
+    SqliteFile(path).backup(copy)
+    store = opened(tmp_path)
+    act(begun(store, "later"))
+    store.close()
+    open_runs, kept = put_back(tmp_path, copy, url="", clock=CLOCK)
+    assert open_runs == 3
+    assert kept is not None
+    reader = open_store(tmp_path, clock=CLOCK, writable=False, url=f"sqlite:///{kept}")
+    assert "later" in reader.open_runs()
+    reader.close()
+    store = opened(tmp_path)
+    assert store.restored
+    assert store.why_restored == f"it was put back from {copy}"
+    assert (store.open_runs(), store.verify()) == (["r0", "r1", "r2"], [])
+    store.close()
+    with pytest.raises(NotPossible, match="it was not only moved; it was put back from"):
+        act(go_on_restored(tmp_path, "", CLOCK, "person:ada", moved=True))
+    assert act(go_on_restored(tmp_path, "", CLOCK, "person:ada")) == ["r0", "r1", "r2"]
+    store = opened(tmp_path)
+    assert not store.restored
+    assert [each.at > 0 for each in store.restorations()] == [True]
+    store.close()
+
+
+def test_what_is_no_copy_of_a_database_is_not_put_back(tmp_path: Path) -> None:
+    path = filled(tmp_path / "here")
+    before = path.read_bytes()
+    other, torn, foreign = tmp_path / "other.db", tmp_path / "torn.db", tmp_path / "foreign.db"
+    other.write_bytes(b"no database at all, only words" * 200)
+    torn.write_bytes(before[: len(before) // 2] + b"?" * (len(before) // 2))
+    with sqlite3.connect(foreign) as connection:
+        connection.execute("CREATE TABLE things (id INTEGER)")
+    cases = (
+        (tmp_path / "nowhere", NotFound, "there is no copy of a database at"),
+        (path, NotPossible, "is the database in use; name a copy of it"),
+        (other, StoreError, "other.db"),
+        (torn, StoreError, "torn.db is damaged"),
+        (foreign, StoreCorrupt, "foreign.db is no database of Amends"),
+    )
+    for source, kind, said in cases:
+        with pytest.raises(kind, match=said):
+            put_back(tmp_path / "here", source, url="", clock=CLOCK)
+    assert path.read_bytes() == before
+    assert not list(path.parent.glob("*.fresh*"))
+    store = opened(tmp_path / "here")
+    assert not store.restored
+    with pytest.raises(EngineBusy):
+        put_back(tmp_path / "here", foreign, url="", clock=CLOCK)
+    store.close()
+
+
+def test_a_folder_that_was_copied_asks_and_one_that_was_moved_too(tmp_path: Path) -> None:
+    filled(tmp_path / "one")
+    shutil.copytree(tmp_path / "one", tmp_path / "copy")
+    store = opened(tmp_path / "copy")
+    assert store.why_restored == f"the folder is a copy of {tmp_path / 'one' / '.amends'}"
+    store.close()
+    assert act(go_on_restored(tmp_path / "copy", "", CLOCK, "person:ada", moved=True)) == []
+    store = opened(tmp_path / "copy")
+    assert (store.restored, store.restorations()) == (False, [])
+    store.close()
+    known = read_anchor(tmp_path / "copy" / ".amends")
+    assert known is not None
+    assert known.home is not None
+    moved = replace(known, home=("another", *known.home[1:]))
+    said = why_elsewhere(moved, tmp_path / "copy" / ".amends")
+    assert said.startswith("the folder was used on another machine before, as ") == bool(known.home[0])
+    assert why_elsewhere(replace(known, home=None), tmp_path / "one" / ".amends") == ""
+
+
 def test_commit_numbers_are_reserved_ahead(tmp_path: Path) -> None:
     store = opened(tmp_path)
     place = tmp_path / ".amends"
@@ -660,8 +736,9 @@ def test_why_a_database_counts_as_restored(anchor: Anchor | None, name: str, com
 
 
 def test_an_anchor_that_cannot_be_read_counts_as_missing(tmp_path: Path) -> None:
-    keep_anchor(tmp_path, Anchor(database="db", start=1, end=2, fence=3))
-    assert read_anchor(tmp_path) == Anchor(database="db", start=1, end=2, fence=3)
+    kept = Anchor(database="db", start=1, end=2, fence=3)
+    keep_anchor(tmp_path, kept)
+    assert read_anchor(tmp_path) == replace(kept, home=home_of(tmp_path))
     for text in ("", "[]", '{"database": "x"}', "\x00"):
         (tmp_path / "anchor").write_text(text)
         assert read_anchor(tmp_path) is None

@@ -182,7 +182,9 @@ def look(folder: Path, promised: dict[str, tuple[int, str]], left: set[tuple[str
         return [], [f"it does not open: {error}"]
     try:
         wrong = [f"the chain of {fault.run} does not hold at {fault.seq}: {fault.what}" for fault in store.verify()]
-        wrong += ["it is taken for a copy that was put back"] if store.restored else []
+        # It stands elsewhere than it was written, and says so; nothing may be missing in it.
+        short = [each.why for each in store.restorations() if not each.whole]
+        wrong += [f"it is taken for a copy that was put back: {why}" for why in short]
         lost, keys = [], set()
         there = set(store.open_runs())
         for run, (seq, hash_) in promised.items():

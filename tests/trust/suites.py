@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 SUITES = {
+    "copies": "tests.trust.copies",
     "fuzz": "tests.trust.fuzz",
     "guard": "tests.trust.guard",
     "kills": "tests.trust.kills",
