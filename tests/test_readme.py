@@ -7,8 +7,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from runner import cli
+from runner.engine.temporal import engine
+from runner.language.settings import load_settings
 from tests.house import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -74,3 +77,37 @@ def test_the_two_commands_are_the_ones_that_are_run() -> None:
     assert blocks[1] == "./check"
     assert (ROOT / "check").stat().st_mode & 0o111
     assert "../check" in (ROOT / ".ci/run").read_text(encoding="utf-8")
+
+
+def test_the_files_of_growing_are_read_and_leave_a_worker_time_to_stop() -> None:
+    growing = README.partition("## Growing")[2].partition("## Limits today")[0]
+    settings, compose, workers = re.findall(r"```yaml\n(.*?)```", growing, re.DOTALL)
+    assert load_settings(settings, "amends.yaml", folder="x")[2] == ()
+    services = YAML(typ="safe").load(compose)["services"]
+    stops_in = engine.GRACE + engine.LONGEST_STOP + engine.LAST_SIGNALS
+    assert int(services["worker"]["stop_grace_period"].rstrip("s")) > stops_in
+    assert services["worker"]["image"] == services["serve"]["image"]
+    pod = YAML(typ="safe").load(workers)["spec"]["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] > stops_in
+    for command in (
+        services["serve"]["command"],
+        services["worker"]["command"],
+        " ".join(pod["containers"][0]["command"]),
+    ):
+        assert cli.run_command([*command.split()[1:], "--help"]) == 0
+
+
+def test_the_arithmetic_of_growing_is_right() -> None:
+    rows = re.findall(
+        r"^\| ([\d,]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) (\wB) \| ([\d.]+) (\wB) \| ([\d.]+) (\wB) \|$",
+        README,
+        re.MULTILINE,
+    )
+    size = {"MB": 1e6, "GB": 1e9, "TB": 1e12}
+    assert len(rows) == 3
+    for row in rows:
+        runs = int(row[0].replace(",", ""))
+        peak = runs / 86_400 * 10
+        expected = (peak, peak * 0.0048, runs * 9.3e3, runs * 9.3e3 * 400, runs * 9.3e3 * 30)
+        told = (float(row[1]), float(row[2]), *(float(row[at]) * size[row[at + 1]] for at in (3, 5, 7)))
+        assert told == pytest.approx(expected, rel=0.1, abs=0.006), row

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentRequest
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
+from temporalio.service import RPCError
 
 from runner.cli import engine as engine_command
 from runner.cli import place
-from runner.engine.temporal.cluster import connect
+from runner.engine.temporal import engine as engine_module
+from runner.engine.temporal.cluster import connect, is_newer
 from runner.engine.temporal.engine import TemporalEngine
 from runner.errors import NotPossible, SettingsError
 from runner.language.settings import Cluster, load_settings
 from tests.cases.ground import Engine, Ground, flow, opened
 from tests.support.says import refused
 from tests.support.temporal import TemporalServer
+from tests.support.tls_door import chain, tls_door
 
 
 def step(name: str, undo: str) -> str:
@@ -172,15 +178,86 @@ async def test_a_connection_is_reached_by_its_own_workers_alone(tmp_path: Path, 
         run = await engine.start("saga", "k1", name="a")
         await asyncio.sleep(2)
         assert ground.effects() == []
-        apart = TemporalEngine(
-            engine.store, engine.driver.outside, engine.driver._clock, cluster=cluster_of(ground),
-            folder=ground.folder, secret=lambda _: "", only=("shop",),
-        )  # fmt: skip
+        apart = beside(ground, engine, only=("shop",))
         await apart.start()
         await engine.until(run, "succeeded")
         await apart.stop()
         engine.holds(run)
         assert ground.effects() == ["/reserve", "/charge"]
+
+
+def beside(ground: Ground, engine: Engine, **words: Any) -> TemporalEngine:
+    """Another engine of the same log."""
+    return TemporalEngine(
+        engine.store, engine.driver.outside, engine.driver._clock, cluster=cluster_of(ground), folder=ground.folder,
+        secret=lambda _: "", **words,
+    )  # fmt: skip
+
+
+async def test_after_an_upgrade_the_old_workers_get_nothing_any_more(
+    tmp_path: Path, temporal: TemporalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Old and new at once: what the old ones began goes on with the new ones, and a still older one takes nothing."""
+    carried: dict[str, set[str]] = {"old": set(), "new": set(), "older": set()}
+    monkeypatch.setattr(engine_module, "BUILD", "1.9-1")
+    async with driven(tmp_path, temporal) as ground, ground.engine() as engine:
+        engine.driver.engine.observers.append(lambda run, *_: carried["old"].add(run))
+        began = await engine.start("asks", "k1", name="a")
+        await engine.until(began, "waiting")
+        assert carried["old"] == {began}
+        others = []
+        for name, build in (("new", "1.10-1"), ("older", "1.8-7")):
+            monkeypatch.setattr(engine_module, "BUILD", build)
+            other = beside(ground, engine, lasts=True)
+            other.observers.append(lambda run, *_, to=carried[name]: to.add(run))
+            await other.start()
+            others.append(other)
+            await has_the_work(ground, "1.10-1")
+        carried["old"].clear()
+        await said_yes(engine, "a")
+        after = await engine.start("saga", "k2", name="b")
+        for run in (began, after):
+            await engine.until(run, "succeeded")
+            engine.holds(run)
+        assert carried == {"old": set(), "new": {began, after}, "older": set()}
+        for other in others:
+            await other.stop()
+    assert sorted(ground.effects()) == ["/charge", "/charge", "/reserve", "/reserve"]
+
+
+async def has_the_work(ground: Ground, build: str) -> None:
+    """Waits until the cluster gives its work to this version of the workers."""
+    client, cluster = await client_of(ground), cluster_of(ground)
+    asked = DescribeWorkerDeploymentRequest(namespace=client.namespace, deployment_name=cluster.queue)
+    async with asyncio.timeout(30):
+        while True:
+            with contextlib.suppress(RPCError):  # it answers so many of them a second
+                found = await client.workflow_service.describe_worker_deployment(asked)
+                if found.worker_deployment_info.routing_config.current_deployment_version.build_id == build:
+                    return
+            await asyncio.sleep(1)
+
+
+def test_versions_go_by_their_numbers() -> None:
+    assert is_newer("0.10.0-1", "0.9.9-4")
+    assert is_newer("0.9.0-2", "0.9.0-1")
+    assert not is_newer("0.9.0-1", "0.9.0-1")
+    assert not is_newer("0.9.0-1", "1.0.0-1")
+
+
+async def test_the_cluster_is_reached_over_tls(tmp_path: Path, temporal: TemporalServer) -> None:
+    """Only where it proves who it is, and we do where it asks for that."""
+    context = chain(tmp_path)
+    key = (tmp_path / "key.pem").read_text()
+    async with tls_door(temporal.port, context) as port:
+        reached = {"ca": "ca.pem", "cert": "cert.pem", "key": "TEMPORAL_KEY"}
+        cluster = Cluster(address=f"127.0.0.1:{port}", tls=reached, api_key="TEMPORAL_API_KEY")
+        client = await connect(cluster, tmp_path, {"TEMPORAL_KEY": key, "TEMPORAL_API_KEY": "an-api-key"}.__getitem__)
+        assert client.api_key == "an-api-key"
+        assert (await client.count_workflows()).count >= 0
+        for tls in ({"ca": "ca.pem"}, {"cert": "cert.pem", "key": "TEMPORAL_KEY"}, None):
+            with pytest.raises(NotPossible, match="cannot be reached"):
+                await connect(Cluster(address=cluster.address, tls=tls), tmp_path, lambda _: key)
 
 
 @pytest.mark.parametrize(
@@ -189,6 +266,7 @@ async def test_a_connection_is_reached_by_its_own_workers_alone(tmp_path: Path, 
         ("{ temporal: '127.0.0.1:1' }", "the Temporal cluster at 127.0.0.1:1 (amends.yaml, engine) cannot be reached; start it, or correct the address"),
         ("{ temporal: 'HERE', namespace: nowhere }", 'has no namespace "nowhere"; make it with `temporal operator namespace create nowhere`, or correct the name'),
         ("{ temporal: 'HERE', tls: { ca: none.pem } }", "none.pem that engine: tls names cannot be read"),
+        ("{ temporal: 'HERE', tls: { key: { secret: K } } }", "engine: tls has cert or key alone; our certificate needs both, or neither"),
         ("{ temporal: 'HERE', tls: true }", "cannot be reached; look at its address and at tls"),
     ],
 )  # fmt: skip

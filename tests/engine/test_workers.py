@@ -110,3 +110,20 @@ async def test_a_cluster_that_was_put_back_from_a_copy_loses_nothing(
             assert worker.end().code == 0
     assert hosts.twice() == []
     assert hosts.effects() == {"reserve": 4, "charge": 4}
+
+
+@LONG
+@LONG_FORM
+async def test_a_connection_is_reached_by_its_own_workers_alone(
+    tmp_path: Path, database: str, shop: HttpProcess, temporal: TemporalServer
+) -> None:
+    hosts = Hosts(place=tmp_path, shop=shop, database=database, temporal=temporal, settings=", apart: [shop]")
+    with hosts.runs("one") as all_else, hosts.runs("two", "worker", "--connections", "shop") as inside:
+        runs = await hosts.start("saga", "naps", "asks")
+        await hosts.until(runs[2:], "waiting")
+        await hosts.said_yes("n2")
+        await hosts.until(runs, "succeeded")
+        assert (hosts.calls_of(all_else), hosts.calls_of(inside)) == (0, 7)
+        hosts.holds(runs)
+        assert (all_else.end().code, inside.end().code) == (0, 0)
+    assert hosts.twice() == []

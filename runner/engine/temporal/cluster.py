@@ -62,6 +62,8 @@ def _tls(cluster: Cluster, folder: Path, secret: Callable[[str], str]) -> bool |
         read = {word: (folder / cluster.tls[word]).read_bytes() for word in ("ca", "cert") if word in cluster.tls}
     except OSError as error:
         raise SettingsError(f"amends.yaml: the file {error.filename} that engine: tls names cannot be read") from None
+    if ("cert" in cluster.tls) != ("key" in cluster.tls):
+        raise SettingsError("amends.yaml: engine: tls has cert or key alone; our certificate needs both, or neither")
     key = secret(cluster.tls["key"]).encode() if "key" in cluster.tls else None
     return TLSConfig(
         server_root_ca_cert=read.get("ca"), client_cert=read.get("cert"), client_private_key=key,
