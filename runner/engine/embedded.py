@@ -24,6 +24,7 @@ from runner.store.facts import Started, Store
 log = logging.getLogger("amends.engine")
 GRACE = 5.0
 AFTER_DEFECT = 30_000
+"""After a defect a run is tried again after AFTER_FAULT, then ever more seldom up to this, in ms."""
 LOOKS_AROUND = 20.0
 """Seconds after which an engine looks again for runs that nobody drives, where there are several."""
 AFTER_LOOK = 0.1
@@ -41,7 +42,9 @@ class Embedded(Carrier):
         self._resting: dict[str, list[asyncio.Future[None]]] = {}
         self._background: list[asyncio.Task[None]] = []
         self._line = Line(store, self._driving, self.limits)
-        self._alarm = Alarm(store, clock, self.wake, self.is_at_work, self._not_in_line)
+        self._ailing: dict[str, int] = {}
+        self._left_alone: set[str] = set()
+        self._alarm = Alarm(store, clock, self._ring, self._is_busy, self._not_in_line)
 
     # -- from outside --
 
@@ -146,19 +149,39 @@ class Embedded(Carrier):
             self._driving[run] = asyncio.Event()
             try:
                 await self.carry(run, self._driving[run])
+                self._ailing.pop(run, None)
             except asyncio.CancelledError:
                 raise
             except StoreUnwritable as refused:
                 self.limits.leave(run)
                 log.error("run %s cannot be driven on just now: %s", run, refused)
                 if not self._is_stopping:
-                    asyncio.get_running_loop().call_later(AFTER_FAULT, self.wake, run)
+                    self._leave_alone(run, AFTER_FAULT)
             except Exception:
                 self.limits.leave(run)
-                log.exception("run %s cannot be driven on; it is tried again in %d s", run, AFTER_DEFECT // 1000)
-                asyncio.get_running_loop().call_later(AFTER_DEFECT / 1000, self.wake, run)
+                self._ailing[run] = self._ailing.get(run, 0) + 1
+                seconds = min(AFTER_FAULT * 2 ** min(self._ailing[run] - 1, 10), AFTER_DEFECT / 1000)
+                log.exception("run %s cannot be driven on; it is tried again in %g s", run, seconds)
+                self._leave_alone(run, seconds)
             finally:
                 self._release(run)
+
+    def _leave_alone(self, run: str, seconds: float) -> None:
+        """A run that could not be driven is tried again then, or when something is reported; not whenever it is due."""
+        self._left_alone.add(run)
+        asyncio.get_running_loop().call_later(seconds, self._try_again, run)
+
+    def _try_again(self, run: str) -> None:
+        self._left_alone.discard(run)
+        self.wake(run)
+
+    def _ring(self, run: str) -> None:
+        """The run's time has come."""
+        if run not in self._left_alone:
+            self.wake(run)
+
+    def _is_busy(self, run: str) -> bool:
+        return self.is_at_work(run) or run in self._left_alone
 
     def _release(self, run: str) -> None:
         woken = self._driving.pop(run)

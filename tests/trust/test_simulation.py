@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import Any
+
 import pytest
 
+from runner.core.status import standing_of
+from runner.engine import advance, carrier
 from tests.trust.sim.mistakes import MISTAKES, caught_by
 from tests.trust.sim.play import FAULTS, play
 from tests.trust.simulation import play_all, traces_of
@@ -43,3 +48,19 @@ def test_a_planted_mistake_is_seen(name: str) -> None:
 def test_seeds_that_have_shown_a_defect(seed: int) -> None:
     """A call long after its intent; a conflict for ever; a run that was driven twice at once in one engine."""
     assert not play(seed).wrong
+
+
+def test_a_run_that_cannot_be_driven_is_left_alone_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its time has come, and every try fails: it is tried ever more seldom, and not each time that the alarm looks."""
+    tries: list[int] = []
+
+    def broken(bundle: Any, state: Any, *, now: int, **words: Any) -> Any:
+        if (standing_of(state).wake_at or now + 1) <= now and len(tries) < 7:
+            tries.append(now)
+            raise RuntimeError("a defect")
+        return advance.advance(bundle, state, now=now, **words)
+
+    monkeypatch.setattr(carrier, "advance", broken)
+    assert not play(0, ["waits"], trouble=()).wrong
+    gaps = [after - before for before, after in pairwise(tries)]
+    assert [gap // 1_000 for gap in gaps] == [1, 2, 4, 8, 16, 30]
