@@ -11,6 +11,7 @@ from tests.trust.figures import Figures
 __all__ = ["database", "server"]
 
 
+@pytest.mark.timeout(240)  # leases have to run out
 async def test_who_comes_back_after_its_lease_is_refused(database: str, capsys: pytest.CaptureFixture[str]) -> None:
     figures = Figures()
     await zombies.play(len(zombies.PLACES), figures, database=database, runs=2)

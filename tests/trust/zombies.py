@@ -49,6 +49,7 @@ PLACES = ("before the append", "before the commit", "after the commit", "before 
 ENGINES = 2
 PATIENCE = 150.0
 ENDS_WITHIN = 40.0
+NUDGED_AFTER = 10.0
 RUNS_A_ROUND = 6
 REFUSED = ("RunTaken", "StoreUnwritable")
 """By its fence, or because its connection was cut while it was stopped."""
@@ -117,6 +118,20 @@ class Zombie:
             await self._process.wait()
 
 
+async def _until_quiet(database: str) -> None:
+    """Returns once what is driven or queued is little, so that a slow machine has no more to do in each round."""
+    asked = "SELECT count(*) FROM runs WHERE ended_at IS NULL AND (fence <> 0 OR status = 'queued')"
+    async with (
+        asyncio.timeout(PATIENCE),
+        await psycopg.AsyncConnection.connect(database, autocommit=True) as connection,
+    ):
+        while True:
+            found = await (await connection.execute(asked)).fetchone()
+            if found is not None and found[0] < RUNS_A_ROUND:
+                return
+            await asyncio.sleep(0.1)
+
+
 async def _until_buried(database: str, fence: int) -> tuple[bool, dict[str, int]]:
     """Returns once its row is taken away: whether that was after its lease, and where the runs stand then."""
     until = 0
@@ -138,11 +153,18 @@ async def _until_buried(database: str, fence: int) -> tuple[bool, dict[str, int]
 async def _round(number: int, runs: int, engines: Sequence[Zombie], database: str) -> dict[str, Any]:
     """One engine is stopped and comes back; what it says of the append that it was held up at, or of the next one."""
     zombie, place = engines[number % len(engines)], PLACES[number % len(PLACES)]
+    await _until_quiet(database)
     zombie.tell(stop=place)
     for engine in engines:
         engine.tell(start=runs)
-    while "stops" not in (armed := await zombie.heard()):
-        pass  # what it had to say of the round before
+    armed: dict[str, Any] = {}
+    async with asyncio.timeout(PATIENCE):
+        while "stops" not in armed:  # it may have to say something of the round before
+            try:
+                async with asyncio.timeout(NUDGED_AFTER):
+                    armed = await zombie.heard()
+            except TimeoutError:
+                zombie.tell(start=1)  # the starts were refused, as its connection had been cut
     fence = armed["stops"]
     await zombie.until_stopped()
     in_time, known = await _until_buried(database, fence)
