@@ -27,6 +27,9 @@ LEASE = 15 * SECOND
 BEAT = 4 * SECOND
 """How often an engine that writes nothing says that it is there, and looks after the others."""
 
+PATIENCE = 4 * LEASE
+"""How long an engine may think in the middle of taking over what others left, which may be very many runs."""
+
 NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT"
 _LIVES = f"lease_until = {NOW} + %s WHERE fence = %s"
 _BEGIN = f"UPDATE engines SET commit_no = nextval('commits'), {_LIVES} RETURNING commit_no"  # noqa: S608
@@ -65,6 +68,7 @@ class Shared:
 
     def join(self, connection: Connection, at_least: int, home: str) -> Site:
         """Takes the next fence (above `at_least`) and a row. The site's `home` is as it was before."""
+        _be_patient(connection)
         connection.execute(select(meta.c.id).with_for_update())
         site = read_site(connection)
         last = max(site.commit_no, connection.execute(select(func.max(engines.c.commit_no))).scalar() or 0)
@@ -110,6 +114,7 @@ class Shared:
         return [fence for fence, name in beside if not _lives(int(_plain(name).rpartition(":")[2]))]
 
     def _take_from(self, connection: Connection, gone: Any) -> Left:
+        _be_patient(connection)
         untied = select(runs.c.run_id, runs.c.seq, runs.c.head).where(
             runs.c.commit_no > gone.checkpointed, runs.c.commit_no <= gone.commit_no
         )
@@ -156,6 +161,11 @@ class Shared:
     def tell(self, cursor: Any, told: Sequence[Told]) -> None:
         """Has the others told after COMMIT; what is lost on the way they find by themselves."""
         cursor.execute(_TELL, ([f"{fence} {what}" for fence, what in told],))
+
+
+def _be_patient(connection: Connection) -> None:
+    """Until COMMIT the server lets this engine be idle for longer than in its other transactions."""
+    connection.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {PATIENCE}")
 
 
 def _here() -> str:

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -310,6 +311,21 @@ async def test_nobody_waits_for_an_engine_whose_process_is_gone(tmp_path: Path, 
     assert three.fence_of("r1") == three.fence()
     for store in (two, three):
         store.close()
+
+
+async def test_an_engine_has_time_to_take_over_very_many_runs(
+    tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server ended its connection where reading what was left took longer than half a lease: it never began."""
+    opened(tmp_path / "one", database).close()
+
+    def slow(connection: object, site: object) -> list[tuple[str, int, str]]:
+        time.sleep(0.5)
+        return []
+
+    monkeypatch.setattr("runner.store.postgres.LEASE", 200)
+    monkeypatch.setattr("runner.store.opening._untied", slow)
+    opened(tmp_path / "one", database).close()
 
 
 async def test_who_leaves_gives_back_what_it_had(tmp_path: Path, database: str) -> None:
