@@ -79,7 +79,8 @@ class ProjectDesk:
 
     def messages(self, bundle: Bundle, state: State, events: Sequence[e.Event]) -> tuple[Message, ...]:
         """See `engine.driven.Desk`."""
-        if not any(map(is_telling, events)):
+        # Of timers only reminders tell: a wait that is over, of which there are many, needs no look at the people.
+        if not any(is_telling(one) for one in events if not isinstance(one, e.TimerFired) or one.timer == "remind"):
             return ()
         return messages_of(
             self.staff(), bundle, state, events, lambda by: self.entitled(bundle, state, by, events[-1].at)
