@@ -9,7 +9,8 @@ from sqlalchemy import Connection, case, func, select
 
 from runner.core.status import APPROVAL, EVENT
 from runner.store.facts import PLACE, RELEASE
-from runner.store.tables import runs
+from runner.store.notices import HANDOFF
+from runner.store.tables import notices, runs
 
 _KIND = case(
     (runs.c.waiting_for.startswith(APPROVAL), "approval"),
@@ -25,7 +26,7 @@ _KIND = case(
 class OpenRuns:
     """Open runs alike: `count` of one status that wait for one kind of thing (empty: for none of those told apart).
 
-    `since` is when the one that has stood longest last changed, ms since the epoch.
+    `since` is when the one that has stood longest last changed, or was asked for its approval; ms since the epoch.
     """
 
     status: str
@@ -37,6 +38,11 @@ class OpenRuns:
 def open_runs(connection: Connection) -> Sequence[OpenRuns]:
     """All kinds there are."""
     kind = _KIND.label("kind")
-    asked = select(runs.c.status, kind, func.count(), func.min(runs.c.updated_at)).where(runs.c.ended_at.is_(None))
-    rows = connection.execute(asked.group_by(runs.c.status, kind).order_by(runs.c.status, kind))
+    asked = select(func.max(notices.c.at)).where(
+        notices.c.run_id == runs.c.run_id, ~notices.c.about.startswith(HANDOFF)
+    )
+    is_approval = runs.c.waiting_for.startswith(APPROVAL)  # reminders change the run, which has waited all the same
+    since = case((is_approval, func.coalesce(asked.scalar_subquery(), runs.c.updated_at)), else_=runs.c.updated_at)
+    found = select(runs.c.status, kind, func.count(), func.min(since)).where(runs.c.ended_at.is_(None))
+    rows = connection.execute(found.group_by(runs.c.status, kind).order_by(runs.c.status, kind))
     return [OpenRuns(status=status, kind=kind, count=count, since=since) for status, kind, count, since in rows]

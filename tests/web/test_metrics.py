@@ -8,11 +8,17 @@ import time
 from pathlib import Path
 
 import httpx
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from runner.clock import MachineClock
+from runner.engine.starting import Wish
+from runner.people.holds import Hold
+from runner.store.tables import runs
+from runner.web.figures import Metrics
 from runner.web.metrics import DASHBOARD
 from tests.cli.terminal import Running, amends
-from tests.web.ground import make_project
+from tests.web.ground import console_at, make_project, started
 from tests.web.test_api import token_of
 from tests.web.test_serving import opened
 
@@ -60,6 +66,86 @@ def test_the_figures_of_runs_that_have_ended_and_of_runs_that_wait(tmp_path: Pat
         assert shown["title"] == "Amends"
 
 
+class LaterClock(MachineClock):
+    """Two hours on."""
+
+    def now(self) -> int:
+        return super().now() + 7_200_000
+
+
+MORE = {
+    "asked": """flow: asked
+title: A person is asked
+owner: person:tom
+mode: live
+run_key: ${{ trigger.id }}
+steps:
+  - { id: go, approve: Make a note?, by: person:tom, escalate_to: person:olga, covers: [note] }
+  - id: note
+    do: records.create
+    with: { collection: notes, text: one }
+    compensate: { none: A note harms nobody. }
+""",
+    "stuck": """flow: stuck
+title: A step is refused, and so is the way back
+owner: person:tom
+mode: live
+run_key: ${{ trigger.id }}
+steps:
+  - id: note
+    do: records.create
+    with: { collection: notes, text: one }
+    compensate:
+      mark: records.update
+      with: { collection: notes, id: nobody_knows_it, text: dropped }
+      unattended: It is our own table.
+  - id: change
+    do: records.update
+    with: { collection: notes, id: nobody_knows_it, text: two }
+    unattended: Nothing is changed.
+    compensate: { none: Nothing is changed. }
+""",
+}
+
+
+async def test_each_figure_tells_what_it_is_about(tmp_path: Path) -> None:
+    folder = make_project(tmp_path / "shop")
+    for name, flow in MORE.items():
+        (folder / "flows" / f"{name}.yaml").write_text(flow, encoding="utf-8")
+    async with console_at(folder) as console:
+        store = console.driver.store
+        later = Metrics(console.driver, LaterClock())  # the same database, asked two hours on
+
+        def told() -> Figures:
+            return figures_of(generate_latest(console.metrics.registry).decode()) | {
+                key: value for key, value in figures_of(generate_latest(later.registry).decode()).items() if value
+            }
+
+        await started(console, "stuck")
+        await started(console, "asked")
+        lost = await started(console, "waiting")
+        found = told()
+        assert at(found, "amends_forward_failures_total", flow="stuck") == 1
+        assert at(found, "amends_failed_compensations_total", flow="stuck") == 1
+        assert at(found, "amends_calls_total", purpose="do", effect="keyed", result="applied") == 2
+        assert at(found, "amends_calls_total", purpose="do", result="refused") == 1
+        assert at(found, "amends_calls_total", purpose="undo", result="refused") == 1
+        assert at(found, "amends_open_runs", kind="approval") == 1
+        assert 7_199 < at(found, "amends_open_runs_oldest_seconds", kind="approval") < 7_260
+        assert at(found, "amends_runs_without_witness") == 0
+        assert at(found, "amends_commit_seconds_count") == at(found, "amends_commit_writes_count") > 0
+
+        await store.write(
+            lambda row: row.execute(runs.update().where(runs.c.run_id == lost).values(wake_at=None, waiting_for=""))
+        )
+        assert at(told(), "amends_runs_without_witness") == 1
+
+        await console.driver.hold(Hold(kind="flow", name="asked", is_held=True, reason="", by="person:tom"))
+        await console.driver.start("asked", Wish(given={}, key="k2", starter="person:anna"))
+        assert at(told(), "amends_runs", status="queued") == 1
+        assert 7_199 < at(told(), "amends_open_runs_oldest_seconds", status="queued") < 7_260
+
+
 def test_the_dashboard_asks_for_what_is_told(tmp_path: Path) -> None:
     told = (Path(__file__).parents[2] / "runner" / "web" / "figures.py").read_text()
     asked = {
@@ -69,5 +155,8 @@ def test_the_dashboard_asks_for_what_is_told(tmp_path: Path) -> None:
         for name in re.findall(r"amends_\w+", target["expr"])
     }
     plain = {re.sub(r"^amends_|_(total|bucket|sum|count)$", "", name) for name in asked}
-    assert len(plain) >= 8
     assert [name for name in plain if name not in told] == []
+    assert plain >= set(
+        "runs open_runs open_runs_oldest_seconds runs_without_witness calls forward_failures failed_compensations "
+        "commit_seconds commit_writes".split()
+    )
