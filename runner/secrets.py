@@ -24,6 +24,9 @@ SHORTEST = 6
 """A shorter secret is refused: taking it out of every text would take out half the text."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+LOGGED = ("run", "flow", "step", "status", "defect")
+"""What a log record may carry beside its sentence (`extra`)."""
+
 _LENT = 8
 _LARGEST_FILE = 1_000_000
 _LINE_OF_ITS_OWN = 8
@@ -345,6 +348,9 @@ class LogFilter(logging.Filter):
         except (TypeError, ValueError):
             message = str(record.msg)
         record.msg, record.args = self._secrets.redact(message), ()
+        for name in LOGGED:
+            if isinstance(value := getattr(record, name, None), str):
+                setattr(record, name, self._secrets.redact(value))
         if record.exc_info and not record.exc_text:
             record.exc_text = self._plain.formatException(record.exc_info)
         if record.exc_text:

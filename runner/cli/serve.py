@@ -5,17 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Sequence
-from datetime import datetime
-from functools import partial
 from typing import Annotated
-from zoneinfo import ZoneInfo
 
 import typer
 
 from runner.app import Amends
-from runner.cli import page, place, watching
-from runner.core import events as e
-from runner.core.state import State
+from runner.cli import logs, page, place, watching
 from runner.errors import NotFound
 from runner.reading import SETTINGS
 from runner.telling import words
@@ -32,27 +27,15 @@ def serve(
     host: Annotated[str, typer.Option("--host", help="The address to listen at.")] = HOST,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one.")] = PORT,
 ) -> None:
-    with watching.opened() as amends:
+    with watching.opened() as amends, logs.observed(amends) as on_turn:
         if not ((amends.folder / SETTINGS).is_file() or (amends.folder / "flows").is_dir()):
             raise NotFound(f"{amends.folder} is no project: it has no {SETTINGS}; `{words.PROGRAM} init` makes one")
         logging.getLogger("amends.triggers").setLevel(logging.INFO)  # slots without a run, flows that changed
         logging.getLogger("amends.web").setLevel(logging.INFO)  # who came in, who did not
         told: list[str] = []
         door = WebDoor(amends, host=host, port=port, on_open=lambda *pages: told.extend(_pages(*pages)))
-        asyncio.run(
-            amends.serve(lambda active: _ready(amends, active, told), partial(tell, place.zone_of(amends)), door)
-        )
+        asyncio.run(amends.serve(lambda active: _ready(amends, active, told), on_turn, door))
         page.say("Stopped. Runs that have not ended go on with the next start.")
-
-
-def tell(zone: str, run: str, events: Sequence[e.Event], state: State) -> None:
-    """One line for a run that has ended or needs somebody."""
-    at = f"{datetime.now(ZoneInfo(zone)):%H:%M:%S} {run} ({state.flow})"
-    for event in events:
-        if isinstance(event, e.HandedOff):
-            page.say(f"{at} needs {event.owner}: {words.PROGRAM} handoffs show {run} {event.handoff}")
-        elif isinstance(event, e.RunFinished):
-            page.say(f"{at} {words.STATUS.get(event.status, event.status)}")
 
 
 def _ready(amends: Amends, active: Active, pages: Sequence[str]) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
 from typing import Annotated
 
 import typer
 
 from runner.app import Amends
-from runner.cli import page, place, watching
-from runner.cli.serve import tell
+from runner.cli import logs, page, place, watching
 from runner.errors import NotPossible
 from runner.language.settings import Cluster
 
@@ -25,12 +23,12 @@ def worker(
     ] = "",
 ) -> None:
     only = [name.strip() for name in connections.split(",") if name.strip()]
-    with watching.opened() as amends:
+    with watching.opened() as amends, logs.observed(amends) as on_turn:
         _check(amends, only)
         logging.getLogger("amends.engine").setLevel(logging.INFO)
         what = f"makes the calls of {', '.join(only)} for" if only else "carries the runs of"
         told = f"This worker {what} {amends.settings.project} ({amends.folder}). Ctrl-C ends it."
-        asyncio.run(amends.serve(lambda _: page.say(told), partial(tell, place.zone_of(amends)), None, only))
+        asyncio.run(amends.serve(lambda _: page.say(told), on_turn, None, only))
         page.say("Stopped. Other workers go on, or the next one that is started.")
 
 

@@ -133,6 +133,11 @@ class AmendsModel(Model, title="Amends project", spoken="amends.yaml"):
     anchors: AnchorsModel = optional(
         "Where it is noted how far the action log has come.", {"file": "/mnt/audit/amends.anchors"}
     )
+    logs: Literal["plain", "json"] = optional("How serve and worker log. Default plain: lines for people.", "json")
+    traces: UrlText = optional(
+        "The OpenTelemetry collector (OTLP over HTTP) that gets traces of runs. Needs the extra amends[otel].",
+        "http://127.0.0.1:4318",
+    )
     keep: PlainDuration = optional("How long ended runs are kept. Default 400 days.", "400 days")
     limits: LimitsModel = optional("How much it may take.", {"file": "20 MB", "runs_at_once": 50})
 
@@ -213,6 +218,8 @@ class Settings:
     session_idle: Duration = IDLE
     file_limit: int = 20_000_000
     runs_at_once: int = 50
+    logs: Literal["plain", "json"] = "plain"
+    traces: str = ""
 
     @property
     def engine(self) -> str:
@@ -258,7 +265,7 @@ def _settings(model: Any, default: Settings) -> Settings:
         keep=duration(model.keep) if model.keep else default.keep,
         session_idle=duration(model.session_idle) if model.session_idle else default.session_idle,
         file_limit=read_size(limits.file) if limits is not None and limits.file else default.file_limit,
-        **given(model, "project", "zone", "language", "mode", "tell_by", "admin"),
+        **given(model, "project", "zone", "language", "mode", "tell_by", "admin", "logs", "traces"),
         cluster=_cluster(model.engine) if isinstance(model.engine, TemporalModel) else None,
         **given(limits, "runs_at_once"),
     )

@@ -22,7 +22,7 @@ from rich.console import Console
 from runner.cli import NOUNS, page, run_command
 from runner.cli.failures import guarded
 from runner.cli.lists import run_lines
-from runner.cli.serve import tell
+from runner.cli.logs import tell
 from runner.cli.watching import code_of
 from runner.core import events as e
 from runner.core.state import State

@@ -164,6 +164,8 @@ engine:
 tell_by: mail
 admin: person:tom
 sign_in: { oidc: https://login.acme.example, client: amends, secret: { secret: OIDC_SECRET }, claim: upn }
+logs: json
+traces: http://127.0.0.1:4318
 keep: 30 days
 session_idle: 8 hours
 limits: { file: 5 MB, runs_at_once: 7 }
@@ -194,6 +196,8 @@ limits: { file: 5 MB, runs_at_once: 7 }
         session_idle=Duration(amount=8, unit="hour"),
         file_limit=5_000_000,
         runs_at_once=7,
+        logs="json",
+        traces="http://127.0.0.1:4318",
     )
 
 

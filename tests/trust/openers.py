@@ -49,6 +49,7 @@ EXEMPT: Mapping[str, str] = {
     "runner.engine.temporal.workflow": "is carried out by that cluster's workers and opens nothing",
     "runner.store.postgres": "the installation's own database",
     "runner.store.shared": "asks the name of this machine",
+    "runner.tracing": "sends to the collector that amends.yaml names, ids and words of the protocol only",
     "runner.web.server": "listens",
 }
 """Those that open nothing that leads elsewhere."""
