@@ -15,6 +15,7 @@ SUITES = {
     "simulation": "tests.trust.simulation",
     "temporal_kills": "tests.trust.temporal_kills",
     "workers": "tests.trust.workers",
+    "upgrades": "tests.trust.upgrades",
     "zombies": "tests.trust.zombies",
 }
 """One line each, in the order of the alphabet."""
