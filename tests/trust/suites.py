@@ -14,8 +14,8 @@ SUITES = {
     "secrets": "tests.trust.secrets",
     "simulation": "tests.trust.simulation",
     "temporal_kills": "tests.trust.temporal_kills",
-    "workers": "tests.trust.workers",
     "upgrades": "tests.trust.upgrades",
+    "workers": "tests.trust.workers",
     "zombies": "tests.trust.zombies",
 }
 """One line each, in the order of the alphabet."""
