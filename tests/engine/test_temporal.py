@@ -8,6 +8,7 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import pytest
@@ -22,8 +23,8 @@ from runner.engine.temporal.cluster import connect, is_newer
 from runner.engine.temporal.engine import TemporalEngine
 from runner.errors import NotPossible, SettingsError
 from runner.language.settings import Cluster, load_settings
-from tests.cases.ground import Engine, Ground, flow, opened
-from tests.support.says import refused
+from tests.cases.ground import Engine, Ground, connector, flow, opened
+from tests.support.says import DROP_AFTER, HELD, refused
 from tests.support.temporal import TemporalServer
 from tests.support.tls_door import chain, tls_door
 
@@ -42,6 +43,10 @@ NAP = "  - { id: nap, wait: 1500 ms }\n"
 ASKS = flow("asks", RESERVE + WAIT + CHARGE)
 NAPS = flow("naps", RESERVE + NAP + CHARGE)
 SAGA = flow("saga", RESERVE + CHARGE)
+BESIDE = flow(
+    "beside",
+    "  - id: both\n    parallel:\n      one:\n" + indent(CHARGE, "      ") + "      two:\n" + indent(RESERVE, "      "),
+)
 PERSONAL = "Aya-who-is-nobodys-business"
 
 
@@ -117,6 +122,31 @@ async def test_the_log_is_the_truth_whatever_the_cluster_has_lost(tmp_path: Path
             await engine.until(naps, "succeeded")
             engine.holds(naps)
         assert sorted(ground.effects()) == ["/charge", "/charge", "/reserve", "/reserve"]
+
+
+async def test_an_engine_without_a_cluster_says_so(tmp_path: Path) -> None:
+    async with opened(tmp_path, SAGA) as ground:
+        (ground.folder / "amends.yaml").write_text('engine: { temporal: "127.0.0.1:1" }\n')
+        with pytest.raises(NotPossible, match="cannot be reached; start it, or correct the address"):
+            async with ground.engine():
+                pass
+
+
+async def test_what_is_due_does_not_wait_for_a_call_that_is_out(tmp_path: Path, temporal: TemporalServer) -> None:
+    async with driven(tmp_path, temporal) as ground:
+        (ground.folder / "connectors" / "shop.yaml").write_text(connector(limit=60_000))
+        ground.write(BESIDE)
+        async with ground.engine() as engine:
+            ground.shop.script("POST /charge", DROP_AFTER)
+            ground.shop.script("POST /reserve", HELD)
+            run = await engine.start("beside", "k1", name="a")
+            async with asyncio.timeout(50):
+                while ground.asked("/charge") < 2:  # noqa: ASYNC110 - the receiver tells nobody
+                    await asyncio.sleep(0.02)
+            assert engine.state(run).calls["reserve", "do", 0].is_open
+            ground.shop.release()
+            await engine.until(run, "succeeded")
+            engine.holds(run)
 
 
 async def test_the_server_is_killed_and_comes_back(tmp_path: Path, temporal: TemporalServer) -> None:

@@ -23,12 +23,13 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkerDeploymen
 
 from runner import __version__
 from runner.clock import MINUTE, SECOND, Clock
+from runner.core import events as e
 from runner.core.commands import Send
 from runner.core.state import State
 from runner.engine import advance
 from runner.engine.alarm import SWEEP
 from runner.engine.carrier import Carrier
-from runner.engine.driven import OPEN_DESK, Desk, Outside
+from runner.engine.driven import OPEN_DESK, Desk, Driven, Outside
 from runner.engine.temporal.cluster import connect, make_current, shows_attributes
 from runner.engine.temporal.workflow import CARRY, RUN, SILENCE, Began, Rested, RunWorkflow
 from runner.errors import StoreError, StoreUnwritable
@@ -46,6 +47,8 @@ LINGERS = SECOND
 """A run that is due again so soon (ms) stays with who carries it: a timer of the cluster costs more."""
 ASKED_AGAIN = 0.2
 """Seconds until a cluster that does not know this worker yet is asked again."""
+SOONEST = 50
+"""ms until a run whose calls are out is looked at again for what is due."""
 AGAIN_AFTER = 1.0
 """Seconds until the cluster is asked again after it did not answer."""
 LAST_SIGNALS = 2.0
@@ -164,7 +167,9 @@ class TemporalEngine(Carrier):
             _, open_still = await asyncio.wait([*self._stretches.values()], timeout=GRACE if grace is None else grace)
             for stretch in open_still:
                 stretch.cancel()
-        _, late = await asyncio.wait([*stopping, *self._workers_on], timeout=LONGEST_STOP)
+        ending, late = [*stopping, *self._workers_on], set[asyncio.Task[None]]()
+        if ending:  # none where the cluster was not there to begin with
+            _, late = await asyncio.wait(ending, timeout=LONGEST_STOP)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_SIGNALS):
                 while self._unsent or self._sending:  # noqa: ASYNC110
@@ -311,6 +316,19 @@ class TemporalEngine(Carrier):
         finally:
             del self._driving[run], self._stretches[run]
             self._touched.discard(run)
+
+    async def _outcomes(self, driven: Driven) -> tuple[e.Event, ...]:
+        """What is due while calls are out does not wait for their answers."""
+        due = driven.columns.wake_at if driven.columns is not None else None
+        bell: asyncio.TimerHandle | None = None
+        if due is not None:
+            pause = max(due - self._clock.now(), SOONEST)
+            bell = asyncio.get_running_loop().call_later(pause / 1000, driven.woken.set)
+        try:
+            return await super()._outcomes(driven)
+        finally:
+            if bell is not None:
+                bell.cancel()
 
     def _is_driven_elsewhere(self, run: str) -> bool:
         """Whether a worker that is alive has it still: what the cluster took for lost goes on there."""
