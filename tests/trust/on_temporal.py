@@ -1,6 +1,7 @@
 """A pytest plugin (`-p tests.trust.on_temporal`): every engine of the tests is driven by a real Temporal cluster.
 
-The tests are as they are; only who drives is another. The address of the cluster is in TESTS_TEMPORAL.
+The tests are as they are; only who drives is another, and takes longer, so they wait longer. The address of the cluster
+is in TESTS_TEMPORAL.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from runner.language.project import Project
 from runner.language.settings import Cluster
 from runner.outside import ProjectOutside
 from runner.store.sql import SqlStore
+from tests.cases import ground
 
 ADDRESS = os.environ.get("TESTS_TEMPORAL", "")
+PATIENCE = 40.0
+"""Seconds that a test waits for something, instead of five."""
 
 
 def made_engine(
@@ -38,3 +42,4 @@ def pytest_configure() -> None:
     """Before any test."""
     if ADDRESS:
         setattr(app, "made_engine", made_engine)  # noqa: B010 - a name that the module only imports
+        ground.until.__defaults__ = (PATIENCE,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 SUITES = {
     "copies": "tests.trust.copies",
+    "engines": "tests.trust.engines",
     "fuzz": "tests.trust.fuzz",
     "guard": "tests.trust.guard",
     "kills": "tests.trust.kills",

@@ -242,7 +242,7 @@ async def _victim(storm: Storm, driver: OwnDriver) -> int:
     """
     grown, until = _asked(driver, ENTRIES)[0][0] + storm.rng.randint(1, 30), time.monotonic() + LONGEST_WAIT
     while time.monotonic() < until:
-        busy = [int(name.rpartition(":")[2]) for (name,) in _asked(driver, BUSY)]
+        busy = [int(name.partition(":")[2].split()[0]) for (name,) in _asked(driver, BUSY)]
         found = [storm.alive.index(worker) for worker in busy if worker in storm.alive]
         if found and _asked(driver, ENTRIES)[0][0] >= grown:
             return found[0]
