@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -63,10 +64,11 @@ class Terminal:
 
 
 class Running:
-    """A command that goes on: its first line is awaited, then it is told to end. `first` is what its Python does before."""
+    """A command that goes on: its first line is awaited, then it is told to end. `first` is what its Python does before;
+    `prefix` the program that it is run by."""
 
-    def __init__(self, *words: str, folder: Path, first: str = "") -> None:
-        program = (*PROGRAM[:2], first + PROGRAM[2])
+    def __init__(self, *words: str, folder: Path, first: str = "", prefix: Sequence[str] = ()) -> None:
+        program = (*prefix, *PROGRAM[:2], first + PROGRAM[2])
         self.process = subprocess.Popen(
             [*program, *words], cwd=folder, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, start_new_session=True,

@@ -84,9 +84,9 @@ class Hosts:
             (folder / "flows" / f"{text.split()[1]}.yaml").write_text(text)
         return folder
 
-    def runs(self, name: str, *words: str, first: str = QUICK) -> Running:
-        """A command on a host that goes on; `first` is what its Python does before."""
-        return Running(*(words or ("worker",)), folder=self.host(name), first=first)
+    def runs(self, name: str, *words: str, prefix: Sequence[str] = ()) -> Running:
+        """A command on a host that goes on, with pauses that suit a test; `prefix` is the program that it is run by."""
+        return Running(*(words or ("worker",)), folder=self.host(name), first=QUICK, prefix=prefix)
 
     # -- the log --
 

@@ -33,9 +33,13 @@ def chain(folder: Path) -> ssl.SSLContext:
 
 
 @contextlib.asynccontextmanager
-async def tls_door(to: int, context: ssl.SSLContext) -> AsyncIterator[int]:
-    """Passes what comes to a free port of 127.0.0.1 on to the port `to`; answers the free port."""
-    context.set_alpn_protocols(["h2"])
+async def tls_door(
+    to: int, context: ssl.SSLContext | None, host: str = "127.0.0.1", port: int = 0
+) -> AsyncIterator[int]:
+    """Passes what comes to a port (0: a free one) on to the port `to` of 127.0.0.1; answers its number. Without a
+    `context` it has no TLS."""
+    if context is not None:
+        context.set_alpn_protocols(["h2"])
     open_ones: set[asyncio.Task[None]] = set()
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -45,7 +49,7 @@ async def tls_door(to: int, context: ssl.SSLContext) -> AsyncIterator[int]:
             open_ones.add(passing)
             passing.add_done_callback(open_ones.discard)
 
-    server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=context)
+    server = await asyncio.start_server(accept, host, port, ssl=context)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:

@@ -10,6 +10,7 @@ SUITES = {
     "kills": "tests.trust.kills",
     "log": "tests.trust.log",
     "mail": "tests.trust.mail",
+    "netns": "tests.trust.netns",
     "network": "tests.trust.network",
     "power": "tests.trust.power",
     "secrets": "tests.trust.secrets",
