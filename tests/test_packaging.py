@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import re
+import resource
 import statistics
 import subprocess
 import sys
@@ -12,7 +13,6 @@ import tomllib
 import venv
 import zipfile
 from pathlib import Path
-from time import perf_counter
 
 import pytest
 from packaging.markers import Marker
@@ -91,11 +91,13 @@ def test_the_wheel_holds_the_product_and_nothing_else(wheel: Path) -> None:
 def test_help_from_an_empty_folder(amends: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     took, said = [], ""
     for _ in range(5):
-        began = perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         said = run(amends, "--help", folder=tmp_path)
-        took.append(perf_counter() - began)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        took.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     with capsys.disabled():
-        print(f"\namends --help: {statistics.median(took):.2f} s, best {min(took):.2f} s (to hold: {HELP_SECONDS} s)")
+        told = f"{statistics.median(took):.2f} s of CPU, best {min(took):.2f} s (to hold: {HELP_SECONDS} s)"
+        print(f"\namends --help: {told}")
     assert "demo" in said
     assert "check" in said
     assert not list(tmp_path.iterdir()), "help leaves nothing behind"
@@ -141,11 +143,12 @@ def test_the_dependencies_are_what_is_imported() -> None:
     offers = importlib.metadata.packages_distributions()
     foreign = imported - set(sys.stdlib_module_names) - {"runner", "connectors", ""}
     assert not [name for name in foreign if name not in offers]
-    used = {normal(offers[name][0]) for name in foreign} - COMES_ALONG
     extras = [one for name, wanted in PROJECT["optional-dependencies"].items() if name != "test" for one in wanted]
     declared = {
         normal(re.split(r"[^A-Za-z0-9._-]", each, maxsplit=1)[0]) for each in (*PROJECT["dependencies"], *extras)
     }
+    offered = [{normal(one) for one in offers[name]} for name in foreign]  # by several, where the name is a namespace
+    used = set().union(*(of & declared or of for of in offered)) - COMES_ALONG
     assert used - declared == set(), "imported, and not in pyproject.toml"
     assert declared - used <= NEVER_IMPORTED, "in pyproject.toml, and not imported"
 
