@@ -127,6 +127,7 @@ WORKPIECES = {
     "runner.language.connections.Kinds",
     "runner.store.batch.Batch",
     "runner.store.batch.Head",
+    "runner.store.callers.Waiting",
     "runner.store.record_locks.Use",
 }
 """Dataclasses that change while they are worked on and are seen outside their module. Values are never among them."""

@@ -8,13 +8,12 @@ half a millisecond. When COMMIT fails nothing of the group counts.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -27,6 +26,7 @@ from runner.errors import AmendsError, EngineBusy, SequenceConflict, StoreError,
 from runner.store import shared as several
 from runner.store.anchor import Anchor, keep_anchor, reserved
 from runner.store.batch import Batch, Head, Moved
+from runner.store.callers import Callers, Waiting, answer
 from runner.store.checkpoints import Untied
 from runner.store.company import Left
 from runner.store.database import Database
@@ -52,14 +52,6 @@ TRIES = 3
 """How often a work that another engine got in the way of is planned."""
 
 
-@dataclass(eq=False, kw_only=True, slots=True)
-class _Waiting:
-    work: Work[Any]
-    loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[Any]
-    answer: object = None
-
-
 class Writer:
     """Owns the writing connection. `start` begins the thread, `close` ends it after all that waits is written."""
 
@@ -79,7 +71,8 @@ class Writer:
         self._words = Statements(file)
         self.shared = shared
         self._beat_at = time.monotonic()
-        self._ready: SimpleQueue[_Waiting | None] = SimpleQueue()
+        self._ready: SimpleQueue[list[Waiting] | None] = SimpleQueue()
+        self._callers = Callers(self._take)
         self._door = threading.Lock()
         self._closing = False
         self._connection: Connection | None = None
@@ -109,14 +102,13 @@ class Writer:
 
         A caller that is cancelled while it waits does not know: it reads the log again.
         """
-        loop = asyncio.get_running_loop()
-        waiting = _Waiting(work=work, loop=loop, future=loop.create_future())
+        return await self._callers.put(work)
+
+    def _take(self, gathered: list[Waiting]) -> bool:
         with self._door:
-            if self._closing:
-                raise StoreUnwritable("the database is being closed; start the engine again to write")
-            self._ready.put(waiting)
-        answer: T = await waiting.future
-        return answer
+            if not self._closing:
+                self._ready.put(gathered)
+            return not self._closing
 
     def close(self) -> None:
         """Writes what waits, then a checkpoint and the exact anchor, and ends the thread."""
@@ -133,27 +125,27 @@ class Writer:
     # -- the thread --
 
     def _drive(self) -> None:
-        waiting = self._next()
+        more = self._next()
         company = 0
-        while waiting is not None:
+        while more is not None:
             if company >= CROWD:
                 time.sleep(GATHER)
-            group = [waiting]
-            while len(group) < GROUP and not self._ready.empty() and (waiting := self._ready.get()) is not None:
-                group.append(waiting)
+            group = more
+            while len(group) < GROUP and not self._ready.empty() and (more := self._ready.get()) is not None:
+                group += more
             company = len(group)
             if writing := [each for each in group if not each.work.stands_apart]:
                 self._commit_group(writing)
             for each in group:
                 if each.work.stands_apart:
                     self._tend(each)
-            self._answer(group)
+            answer(group)
             self._keep_anchor()
-            if waiting is not None:
-                waiting = self._next()
+            if more is not None:
+                more = self._next()
         self._finish()
 
-    def _next(self) -> _Waiting | None:
+    def _next(self) -> list[Waiting] | None:
         """The next work; where there are other engines they hear of this one meanwhile."""
         if self.shared is None:
             return self._ready.get()
@@ -222,14 +214,7 @@ class Writer:
             self.on_left(Left(fence=old, name="", runs=(), changed=()))
         return True
 
-    def _answer(self, group: list[_Waiting]) -> None:
-        for loop in {waiting.loop for waiting in group}:
-            try:
-                loop.call_soon_threadsafe(_settle, [waiting for waiting in group if waiting.loop is loop])
-            except RuntimeError:
-                log.debug("a caller's loop ended before its writes were answered")
-
-    def _tend(self, waiting: _Waiting) -> None:
+    def _tend(self, waiting: Waiting) -> None:
         """Sets the answer of a work that stands outside any transaction; never raises."""
         try:
             self._connected()
@@ -239,7 +224,7 @@ class Writer:
         except Moved:
             waiting.answer = EngineBusy(TAKEN_OVER)
 
-    def _commit_group(self, group: list[_Waiting]) -> None:
+    def _commit_group(self, group: list[Waiting]) -> None:
         """Sets every answer; never raises."""
         failed: AmendsError
         try:
@@ -267,7 +252,7 @@ class Writer:
         for waiting in group:
             waiting.answer = failed
 
-    def _commit_together(self, group: list[_Waiting]) -> bool:
+    def _commit_together(self, group: list[Waiting]) -> bool:
         """The quick way. False: one of the works does not fit, and nothing was written."""
         try:
             self._transact(group, self._plan_together)
@@ -279,7 +264,7 @@ class Writer:
             return False
         return True
 
-    def _transact(self, group: list[_Waiting], plan: Callable[[Connection, list[_Waiting]], Batch]) -> None:
+    def _transact(self, group: list[Waiting], plan: Callable[[Connection, list[Waiting]], Batch]) -> None:
         connection = self._connected()
         began = time.perf_counter()
         self._file.begin(self._cursor)
@@ -308,7 +293,7 @@ class Writer:
             self._heads.clear()
         self._heads |= batch.heads
 
-    def _plan_together(self, connection: Connection, group: list[_Waiting]) -> Batch:
+    def _plan_together(self, connection: Connection, group: list[Waiting]) -> Batch:
         batch = self._batch(connection, [waiting.work for waiting in group], self.site)
         for waiting in group:
             if waiting.work.reads_first:
@@ -325,7 +310,7 @@ class Writer:
         batch.write()
         return batch
 
-    def _plan_alone(self, connection: Connection, group: list[_Waiting]) -> Batch:
+    def _plan_alone(self, connection: Connection, group: list[Waiting]) -> Batch:
         """Each work in a savepoint of its own; what one did the next one sees."""
         whole = self._batch(connection, [], self.site)
         if self.shared is not None:  # all of them, in their order, so that no two engines wait for each other
@@ -435,16 +420,8 @@ class Writer:
             log.warning("the database was closed without a checkpoint; nothing is lost")
         self._drop_connection()
 
-    def _plan_last(self, connection: Connection, group: list[_Waiting]) -> Batch:
+    def _plan_last(self, connection: Connection, group: list[Waiting]) -> Batch:
         batch = self._batch(connection, [], self.site)
         self._untied.tie(batch, at_once=True)
         batch.write()
         return batch
-
-
-def _settle(group: list[_Waiting]) -> None:
-    for waiting in [each for each in group if not each.future.done()]:
-        if isinstance(waiting.answer, BaseException):
-            waiting.future.set_exception(waiting.answer)
-        else:
-            waiting.future.set_result(waiting.answer)

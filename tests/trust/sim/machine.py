@@ -23,13 +23,14 @@ from runner.errors import AmendsError, EngineBusy, StoreUnwritable
 from runner.store import log as store_log
 from runner.store import opening, sql, writer
 from runner.store.batch import Moved
+from runner.store.callers import Waiting, settle
 from runner.store.facts import NewRun
 from runner.store.lock import EngineLock
 from runner.store.sql import SqlStore, open_store
 from runner.store.sqlite import SqliteFile
 from runner.store.statements import Statements
 from runner.store.work import AppendWork, T, Work
-from runner.store.writer import TAKEN_OVER, Writer, _settle, _Waiting
+from runner.store.writer import TAKEN_OVER, Writer
 from tests.laws.play import FEW_IN_DOUBT, SMALL_PAGE
 from tests.trust.sim.loop import Died, SimLoop
 
@@ -94,7 +95,7 @@ class InlineWriter(Writer):
 
     def __init__(self, **words: Any) -> None:
         super().__init__(**words)
-        self._line: list[_Waiting] = []
+        self._line: list[Waiting] = []
         self.is_mute = False
         self.has_intended = False
         """A call was intended in the last group: it has not left yet."""
@@ -111,7 +112,7 @@ class InlineWriter(Writer):
         if self.is_mute:
             raise StoreUnwritable("the process is dead")
         loop = asyncio.get_running_loop()
-        waiting = _Waiting(work=work, loop=loop, future=loop.create_future())
+        waiting = Waiting(work=work, loop=loop, future=loop.create_future())
         self._line.append(waiting)
         if len(self._line) == 1:
             loop.call_soon(self._flush)
@@ -126,7 +127,7 @@ class InlineWriter(Writer):
         else:
             self._commit_group(group)
             self.has_intended = any(_intends(waiting.work) for waiting in group)
-        _settle(group)
+        settle(group)
 
     def close(self) -> None:
         """Gives the connection back; nothing is written any more."""
