@@ -1,16 +1,15 @@
 """The one client policy: how every HTTP request leaves, whatever connector it comes from.
 
-httpx over the aiohttp transport, and nothing of the environment: no proxy variables, no netrc, no cookies. One request
-is one attempt: nothing below repeats it. What the caller is told is either an `Answer`, complete and within the size
-limit, or an outcome, which says whether a byte of the request may have left:
+aiohttp, and nothing of the environment: no proxy variables, no netrc, no cookies. One request is one attempt: nothing
+below repeats it. What the caller is told is either an `Answer`, complete and within the size limit, or an outcome,
+which says whether a byte of the request may have left:
 
 - everything up to the finished TLS handshake (name, guard, connect) is `not_sent`;
 - everything after is `unknown`, a stale kept-alive connection included.
 
 The limit is one deadline around all of it, so a peer that drips a byte at a time gains nothing. Requests that must not
-meet a stale connection (`fresh=True`) get one of their own. Requests are handed straight to the transport: the client
-class of httpx would spend about 100 us of CPU a call on cookies, redirects and merging, none of which is wanted here.
-What is made of the libraries is `connectors.transport`, which is loaded with the first request.
+meet a stale connection (`fresh=True`) get one of their own. What is made of the libraries is `connectors.transport`,
+which is loaded with the first request.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ class Client:
     async def close(self) -> None:
         """Closes every connection."""
         for opened in self._transports.values():
-            await opened.aclose()
+            await opened.close()
         self._transports.clear()
 
     async def _once(self, wire: Wire, fresh: bool) -> Answer:

@@ -1,12 +1,12 @@
-"""What carries the client's requests: httpx over aiohttp, with checked addresses, and what their errors mean.
+"""What carries the client's requests: aiohttp, with checked addresses, and what their errors mean.
+
+httpx only reads the URL: a request of its own on the way would cost as much CPU as the call.
 
 Loaded with the first request: the two libraries cost more than all the rest of a command that only looks at things.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import socket
 import ssl
 import zlib
@@ -18,15 +18,14 @@ from typing import Any
 import aiohttp
 import httpx
 from aiohttp.abc import AbstractResolver, ResolveResult
-from httpx_aiohttp import AiohttpTransport
 
 from connectors.wire import Answer, Wire
 from runner.contract import Reason
 from runner.guard import AddressRefused, Guard
 
-FAILURES = (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, ValueError)
+FAILURES = (httpx.InvalidURL, aiohttp.ClientError, OSError, ValueError)
 """What a request may raise that got no complete answer."""
-Opened = AiohttpTransport
+Opened = aiohttp.ClientSession
 """Open connections that are kept for the next request."""
 
 
@@ -90,7 +89,7 @@ def open_transport(
     guard: Guard, open_socket: Callable[[Any], socket.socket], trusted: ssl.SSLContext, *, fresh: bool
 ) -> Opened:
     """Connections to wherever the guard allows; with `fresh` each is used once."""
-    session = aiohttp.ClientSession(
+    return aiohttp.ClientSession(
         connector=_Connector(
             resolver=_Resolver(guard),
             socket_factory=open_socket,
@@ -101,50 +100,43 @@ def open_transport(
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
         middlewares=(_send_once,),
+        auto_decompress=False,
         skip_auto_headers=("Content-Type", "Accept", "Accept-Encoding", "User-Agent"),
         trust_env=False,
     )
-    return AiohttpTransport(client=session, verify=trusted, trust_env=False)
 
 
 async def send(opened: Opened, wire: Wire, most: int) -> Answer:
     """One request, and its complete answer. Raises Unreadable, FAILURES."""
-    request = httpx.Request(wire.method, parsed(wire.url), headers=wire.headers, content=wire.body)
-    response = await opened.handle_async_request(request)
-    stream = response.stream
-    assert isinstance(stream, httpx.AsyncByteStream)
-    try:
-        headers: dict[str, str] = {}
-        for raw_name, raw_value in response.headers.raw:
-            name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
-            headers[name] = f"{headers[name]}, {value}" if name in headers else value
-        body = await read(stream, headers, most)
-    except BaseException:
-        await abandon(stream)
-        raise
-    await stream.aclose()
-    return Answer(status=response.status_code, headers=headers, body=body)
+    async with opened.request(
+        wire.method, normalized(wire.url), headers=wire.headers, data=wire.body or None, allow_redirects=False
+    ) as response:
+        try:
+            headers: dict[str, str] = {}
+            for raw_name, raw_value in response.raw_headers:
+                name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+                headers[name] = f"{headers[name]}, {value}" if name in headers else value
+            body = await read(response.content, headers, most)
+        except BaseException:
+            response.close()
+            raise
+    return Answer(status=response.status, headers=headers, body=body)
 
 
-parsed = lru_cache(maxsize=2048)(httpx.URL)
-"""A URL, read once. Raises httpx.InvalidURL."""
+@lru_cache(maxsize=2048)
+def normalized(url: str) -> str:
+    """A URL as httpx writes it. Raises httpx.InvalidURL."""
+    return str(httpx.URL(url))
 
 
-async def abandon(stream: httpx.AsyncByteStream) -> None:
-    """Closes an answer that is not wanted any more. The deadline may be over, so this has a short one of its own."""
-    with contextlib.suppress(Exception):
-        async with asyncio.timeout(1):
-            await stream.aclose()
-
-
-async def read(stream: httpx.AsyncByteStream, headers: Mapping[str, str], most: int) -> bytes:
+async def read(stream: aiohttp.StreamReader, headers: Mapping[str, str], most: int) -> bytes:
     """The decoded body. Stops while decoding, so a small body never becomes a large one in memory."""
     encoding = headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity", "gzip", "x-gzip"):
         raise Unreadable(f"has an encoding that was not asked for ({encoding[:20]})")
     decoder = zlib.decompressobj(zlib.MAX_WBITS | 16) if "gzip" in encoding else None
     body = bytearray()
-    async for chunk in stream:
+    while chunk := await stream.readany():
         try:
             body += chunk if decoder is None else decoder.decompress(chunk, most - len(body) + 1)
         except zlib.error:

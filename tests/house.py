@@ -77,7 +77,6 @@ HOMES = {
     "fastapi": ("runner.web",),
     "holidays": ("runner.language.holidays",),
     "httpx": ("connectors", "runner.people.provider", "runner.stamping"),
-    "httpx_aiohttp": ("connectors",),
     "icalendar": ("connectors.calendar",),
     "imapclient": ("connectors.imap",),
     "joserfc": ("runner.people.provider",),
