@@ -46,9 +46,14 @@ def set_step(state: State, path: str, **changes: Any) -> State:
     return replace(state, steps=put(state.steps, path, step))
 
 
+def waits_no_more(step: StepState) -> StepState:
+    """The step without its timer, and without the event that it waits for."""
+    return step if step.due is None and not step.event else replace(step, due=None, event="")
+
+
 def not_held(state: State, *paths: str) -> State:
     """The steps go on, or are over: nothing keeps them any more."""
-    if not state.held.keys() & set(paths):
+    if not state.held or state.held.keys().isdisjoint(paths):
         return state
     return replace(state, held={path: held for path, held in state.held.items() if path not in paths})
 
@@ -71,12 +76,19 @@ def set_disposition(state: State, path: str, disposition: Disposition, note: str
     return replace(state, effects=effects)
 
 
+def _parts(state: State, path: str, purpose: str) -> list[tuple[int, Call]]:
+    found = [(name[2], call) for name, call in state.calls.items() if name[:2] == (path, purpose)]
+    return sorted(found, key=lambda part: part[0])
+
+
 def part_outputs(state: State, path: str, purpose: str) -> Mapping[str, Json]:
     """The output of a step's applied calls: of one its own; of several the first one's fields, lists joined.
 
     Where the action fans out, `each` lists the outputs of the parts that were applied.
     """
-    calls = [call for name, call in sorted(state.calls.items()) if name[:2] == (path, purpose) and call.is_applied]
+    first = state.calls.get((path, purpose, 0))
+    parts = [(0, first)] if first is not None and first.parts == 1 else _parts(state, path, purpose)
+    calls = [call for _, call in parts if call.is_applied]
     outputs = [call.output for call in calls]
     fans_out = any(call.fans_out for call in calls)
     if len(outputs) == 1 and not fans_out:
@@ -93,6 +105,8 @@ def part_outputs(state: State, path: str, purpose: str) -> Mapping[str, Json]:
 
 def withdraw(state: State, is_meant: Callable[[HandOff], bool]) -> State:
     """The open questions that are meant no longer matter: nobody has to answer them."""
+    if not state.handoffs:
+        return state
     handoffs = {
         name: replace(handoff, choice=WITHDRAWN) if not handoff.choice and is_meant(handoff) else handoff
         for name, handoff in state.handoffs.items()

@@ -16,6 +16,7 @@ from runner.core.changes import (
     set_step,
     set_undo,
     stop_here,
+    waits_no_more,
     withdraw,
     without_timers,
 )
@@ -50,15 +51,19 @@ from runner.core.state import (
     Listing,
     Scope,
     State,
+    freeze,
     replace,
+    thaw,
 )
 
 
 def fold(state: State, event: e.Event) -> State:
     """The state after this event. `seq` and `at` move on with every event."""
+    after: State = thaw(state)
     read = _READERS.get(type(event))
-    after = read(state, event) if read else state
-    return replace(after, seq=state.seq + 1, at=max(state.at, event.at))
+    if read is not None:
+        after = read(after, event)
+    return freeze(replace(after, seq=state.seq + 1, at=max(state.at, event.at)))
 
 
 def fold_all(events: Iterable[e.Event], state: State | None = None) -> State:
@@ -154,7 +159,7 @@ def _data_erased(state: State, event: e.PersonalDataErased) -> State:
         return replace(state, is_erased=True)
     state = withdraw(without_timers(state, lambda path, purpose, call: True), lambda handoff: True)
     state = withdraw_gates(state, lambda name: True)
-    steps = {path: replace(step, due=None, event="") for path, step in state.steps.items()}
+    steps = {path: waits_no_more(step) for path, step in state.steps.items()}
     return replace(state, is_erased=True, steps=steps, stop=None)
 
 
@@ -165,7 +170,7 @@ def _run_finished(state: State, event: e.RunFinished) -> State:
         for no, effect in state.effects.items()
     }
     state = withdraw_gates(withdraw(state, lambda handoff: True), lambda name: True)
-    steps = {path: replace(step, due=None, event="") for path, step in state.steps.items()}
+    steps = {path: waits_no_more(step) for path, step in state.steps.items()}
     return replace(
         state, status=event.status, summary=event.summary, outputs=event.outputs, stands=event.stands, effects=effects,
         lists=_all_left(state, "pending", rest), steps=steps,
@@ -262,7 +267,7 @@ def _forward_closed(state: State, event: e.ForwardClosed) -> State:
             and ((purpose in FORWARD and call.waits_to_retry) or (purpose == "find" and path not in in_doubt))
         ),
     )
-    steps = {path: replace(step, due=None, event="") if is_in(path, at) else step for path, step in state.steps.items()}
+    steps = {path: waits_no_more(step) if is_in(path, at) else step for path, step in state.steps.items()}
     state = replace(state, scopes=put(state.scopes, at, scope), steps=steps)
     state = not_held(state, *(path for path in state.held if is_in(path, at)))
     state = withdraw_gates(state, forward_in(at))

@@ -12,6 +12,7 @@ from runner.core.changes import (
     set_disposition,
     set_step,
     set_undo,
+    waits_no_more,
     withdraw,
     without_timers,
 )
@@ -61,7 +62,7 @@ def read_resolved(state: State, event: e.HandOffResolved) -> State:
 def _answer_take_over(state: State, handoff: HandOff) -> State:
     """Nothing is asked, waited for or tried any more."""
     state = withdraw_gates(withdraw(replace(state, is_taken_over=True), lambda other: True), lambda name: True)
-    steps = {path: replace(step, due=None, event="") for path, step in state.steps.items()}
+    steps = {path: waits_no_more(step) for path, step in state.steps.items()}
     state = replace(state, steps=steps)
     return without_timers(state, lambda path, purpose, call: True)
 

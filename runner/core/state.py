@@ -380,7 +380,7 @@ class State:
     @property
     def open_handoffs(self) -> tuple[HandOff, ...]:
         """The questions without an answer, oldest first."""
-        return tuple(h for h in self.handoffs.values() if not h.choice)
+        return tuple([h for h in self.handoffs.values() if not h.choice]) if self.handoffs else ()
 
     def left(self, *dispositions: str) -> int:
         """How many effects of ended items have one of these dispositions."""
@@ -395,10 +395,34 @@ class State:
         return found
 
 
+class Thawed(State):
+    """A state while a fact is read into it, by `fold` alone: `replace` changes this one and makes no copy."""
+
+
+def thaw(state: State) -> Thawed:
+    """A copy that `replace` changes."""
+    copy = object.__new__(Thawed)
+    _set(copy, "__dict__", state.__dict__.copy())
+    return copy
+
+
+def freeze(state: State) -> State:
+    """The same as a state that nobody changes."""
+    _set(state, "__class__", State)
+    return state
+
+
 def replace(value: T, **changes: Any) -> T:
     """`dataclasses.replace` for the frozen classes of this file, ten times as fast: every event makes a few copies."""
-    copy = object.__new__(value.__class__)
+    kind = value.__class__
+    if kind is Thawed:
+        value.__dict__.update(changes)
+        return value
+    copy = _new(kind)
     fields = value.__dict__.copy()
     fields.update(changes)
-    object.__setattr__(copy, "__dict__", fields)
+    _set(copy, "__dict__", fields)
     return copy
+
+
+_new, _set = object.__new__, object.__setattr__

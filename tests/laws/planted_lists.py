@@ -13,7 +13,7 @@ from runner.core import events as e
 from runner.core.commands import Record
 from runner.core.paths import join, list_of, number_of
 from runner.core.place import Place
-from runner.core.state import State, replace
+from runner.core.state import State, freeze, replace, thaw
 from tests.laws.planted import after, before, mistake
 
 
@@ -22,7 +22,8 @@ def reads(patch: pytest.MonkeyPatch, kind: type[e.Event], change: Callable[[Stat
     right = fold._READERS[kind]
 
     def wrong(state: State, event: Any) -> State:
-        return change(right(state, event), state, event)
+        before = freeze(thaw(state))
+        return change(freeze(right(state, event)), before, event)
 
     patch.setattr(fold, "_READERS", {**fold._READERS, kind: wrong})
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import pytest
+
 from runner.core import events as e
+from runner.core import fold as folding
 from runner.core.commands import Ask, Command, Recall, Record, Send
 from runner.core.decide import decide, fail_request
 from runner.core.fold import fold
@@ -42,6 +45,21 @@ def replay_faults(
         if not isinstance(event, e.CallIntended | e.RecordLocked):
             before = []
         state = fold(state, event)
+
+
+def reading_faults(events: Sequence[e.Event]) -> Iterator[str]:
+    """Every fact after which the state is not what it is where each change makes a copy, or that changed an older one."""
+    read = copied = State()
+    for seq, event in enumerate(events, 1):
+        before, own = read, dict(read.__dict__)
+        read = fold(read, event)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(folding, "thaw", lambda state: state)
+            copied = fold(copied, event)
+        if before.__dict__ != own or before.__class__ is not State:
+            yield f"{seq} {type(event).__name__} {event.step}: the state before it is another one now"
+        if read != copied:
+            yield f"{seq} {type(event).__name__} {event.step}: the state after it depends on what was copied"
 
 
 def _decided(bundle: Bundle, state: State, now: int, events: Sequence[e.Event]) -> tuple[State, tuple[Command, ...]]:
