@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_event
+from typing import Any
 
 from runner.contract import Action, Json, Purpose, Retry
 from runner.core import events as e
 from runner.core.commands import Command, Record, Send
 from runner.core.keys import make_key, name_key
 from runner.core.paths import generation_at, is_closed_at, is_in
-from runner.core.retry import READS, Move, may_repeat, next_move
+from runner.core.retry import NOTHING, READS, SEND, Move, may_repeat, next_move
 from runner.core.state import Call, HandOff, State, replace
 from runner.quick import quick
 
@@ -62,7 +63,7 @@ class CallPlan:
     @property
     def parts(self) -> int:
         """How many calls this is."""
-        return len(parted(self.input, self.action.fan_out))
+        return len(parted(self.input, self.action.fan_out)) if self.action.fan_out else 1
 
 
 def parted(whole: Mapping[str, Json], field: str) -> list[Mapping[str, Json]]:
@@ -87,9 +88,10 @@ class Progress:
 def is_out(state: State, path: str, purpose: Purpose) -> bool:
     """Every part of a step's call is on its way: nothing is to be done about it."""
     first = state.calls.get((path, purpose, 0))
-    return first is not None and all(
-        (call := state.calls.get((path, purpose, part))) is not None and call.is_open for part in range(first.parts)
-    )
+    if first is None or not first.is_open:
+        return False
+    others = [state.calls.get((path, purpose, part)) for part in range(1, first.parts)]
+    return all(call is not None and call.is_open for call in others)
 
 
 def progress(state: State, plan: CallPlan, now: int) -> Progress:
@@ -115,19 +117,15 @@ def progress(state: State, plan: CallPlan, now: int) -> Progress:
             if not isinstance(command, Send):
                 records.append(command)
                 continue
+            more: dict[str, Any] = {}
             if command.purpose == "do":
-                command = _numbered(command, call, starts)
-                starts = max(starts, command.start_no + 1)
+                is_numbered = call is not None and call.generation == command.generation
+                more["start_no"] = start_no = call.start_no if call is not None and is_numbered else starts
+                starts = max(starts, start_no + 1)
             if not sends and command.purpose == plan.purpose and plan.keeps_input and not _knows_input(state, plan):
-                command = replace(command, whole_input=plan.sent)
-            sends.append(command)
+                more["whole_input"] = plan.sent
+            sends.append(replace(command, **more) if more else command)
     return Progress(commands=tuple(records[:1] or sends), ended=ended, is_moving=is_moving)
-
-
-def _numbered(send: Send, call: Call | None, start_no: int) -> Send:
-    if call is not None and call.generation == send.generation:
-        start_no = call.start_no
-    return replace(send, start_no=start_no)
 
 
 def _knows_input(state: State, plan: CallPlan) -> bool:
@@ -139,12 +137,12 @@ def _part_commands(
     state: State, plan: CallPlan, part: int, input_: Mapping[str, Json], call: Call | None, now: int
 ) -> tuple[Sequence[Command], Move]:
     if _cannot_be_built(state, plan, part):
-        return [], Move(word="nothing")
+        return [], NOTHING
     if call is None:
-        return [first_send(state, plan, part, input_)], Move(word="send")
+        return [first_send(state, plan, part, input_)], SEND
     question = open_question(state, plan, part, call)
     if question is not None:
-        return _from_answer(plan, part, call, question, now), Move(word="nothing")
+        return _from_answer(plan, part, call, question, now), NOTHING
     move = next_move(
         call, plan.action, plan.retry, now=now, can_look_up=plan.asks_by is not None, is_closed=plan.is_closed
     )
@@ -185,7 +183,7 @@ def first_send(
         step=plan.path, purpose=plan.purpose, part=part, parts=plan.parts, generation=generation, attempt=1,
         action=plan.action_name, key=key, limit=plan.limit, input=input_, word=plan.word, records=plan.records,
         lock=plan.lock, fans_out=plan.action.fan_out != "",
-        gates=tuple((name, hashes[part]) for name, hashes in plan.gates),
+        gates=tuple([(name, hashes[part]) for name, hashes in plan.gates]),
     )  # fmt: skip
 
 

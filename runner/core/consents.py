@@ -113,6 +113,8 @@ def use(state: State, path: str, purpose: str) -> State:
 
 def withdraw_gates(state: State, is_meant: Callable[[str], bool]) -> State:
     """The open approvals that are meant, by their names, are not asked any more."""
+    if not state.gates:
+        return state
     gates = {
         name: replace(gate, status="withdrawn") if gate.status == "open" and is_meant(name) else gate
         for name, gate in state.gates.items()

@@ -51,7 +51,7 @@ def decide(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
         return (Record(event=e.RecordReleased(at=now, record=state.record)),)
     if state.is_erased and not state.is_taken_over:
         return _hand_over(state, now)
-    if due := tick(bundle, state, now):
+    if state.gates and (due := tick(bundle, state, now)):
         return due
     return _closing(bundle, state, now) if state.root.closed else _forward(bundle, state, now)
 
@@ -90,12 +90,7 @@ def settle(bundle: Bundle, state: State, now: int, see: See = lambda state: None
         commands = decide(bundle, state, now)
         facts = [command.event for command in commands if isinstance(command, Record)]
         if not facts:
-            recall = next((command for command in commands if isinstance(command, Recall)), None)
-            if recall is not None:
-                return Settled(state=state, facts=tuple(recorded), recall=recall)
-            sends = tuple(command for command in commands if isinstance(command, Send))
-            asks = {command.request.approval: command for command in commands if isinstance(command, Ask)}
-            return Settled(state=state, facts=tuple(recorded), sends=sends, asks=tuple(asks.values()))
+            return _at_rest(state, tuple(recorded), commands)
         if facts == last:
             raise AssertionError(f"run {state.run} does not come to rest")
         for fact in facts:
@@ -104,6 +99,15 @@ def settle(bundle: Bundle, state: State, now: int, see: See = lambda state: None
         recorded.extend(facts)
         last = facts
     return Settled(state=state, facts=tuple(recorded), has_more=True)
+
+
+def _at_rest(state: State, recorded: tuple[e.Event, ...], commands: tuple[Command, ...]) -> Settled:
+    recall = next((command for command in commands if isinstance(command, Recall)), None)
+    if recall is not None:
+        return Settled(state=state, facts=recorded, recall=recall)
+    sends = tuple([command for command in commands if isinstance(command, Send)])
+    asks = {command.request.approval: command for command in commands if isinstance(command, Ask)}
+    return Settled(state=state, facts=recorded, sends=sends, asks=tuple(asks.values()))
 
 
 # --- forward -------------------------------------------------------------------------------------------------------
@@ -124,7 +128,7 @@ def _forward(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
 def _why_closed(bundle: Bundle, state: State, now: int) -> e.ForwardClosed | None:
     if state.stop is not None:
         return _closed(state, state.stop, "stop", compensate=state.stop_compensates, now=now)
-    answer = _closing_answer(state)
+    answer = _closing_answer(state) if state.handoffs else None
     if answer is not None:
         why = state.failure.summary if state.failure else f"{answer.by} chose {answer.choice}"
         summary = answer.reason or why

@@ -15,6 +15,7 @@ from runner.core.place import Place
 from runner.core.retry import READS, policy
 from runner.core.state import StepState, replace
 from runner.errors import EvaluationError
+from runner.language.expressions import roots
 from runner.language.flow import Step
 
 
@@ -62,7 +63,7 @@ def plan_of(place: Place, *, is_closed: bool = False, allowed: Consent | None = 
     action = place.bundle.actions[step.action]
     purpose: Purpose = "do" if step.verb == "do" else "read"
     first = state.calls.get((place.path, purpose, 0))
-    names = place.names()
+    names = place.names(_names_of_call(step, action))
     if first is not None and known is not None and known.input:
         whole = known.input
     elif allowed is not None and allowed.input is not None:
@@ -81,11 +82,21 @@ def plan_of(place: Place, *, is_closed: bool = False, allowed: Consent | None = 
     return as_draft(place, plan) if purpose == "do" and state.mode == "draft" else plan
 
 
+def _names_of_call(step: Step, action: Action) -> frozenset[str] | None:
+    """The names that what the step sends is worked out of; None: any."""
+    if step.tool_of or action.renders_template:
+        return None
+    beside = [step.find, step.key, step.lock.id if step.lock is not None else None]
+    return roots(step.with_) if not any(beside) else roots([step.with_, *beside])
+
+
 def _records(place: Place, names: Mapping[str, Json]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The records that must be free for this step, and those of them that it locks. The run's own is always among
     them: another run that is broken may hold it."""
     state, step = place.state, place.step
     own = (state.record,) if state.record else ()
+    if not own and step.lock is None:
+        return (), ()
     wanted = own if place.bundle.flow.one_at_a_time else ()
     first = state.calls.get((place.path, "do", 0))
     if step.lock is not None and (first is None or first.renew):

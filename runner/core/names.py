@@ -11,13 +11,17 @@ from runner.core.state import Failure, State
 
 
 def names_in_reach(
-    state: State, scope: str = "", *, output: Mapping[str, Json] | None = None, failure: Failure | None = None
-) -> dict[str, Json]:
+    state: State, scope: str = "", *, output: Mapping[str, Json] | None = None, failure: Failure | None = None,
+    wanted: frozenset[str] | None = None,
+) -> dict[str, Json]:  # fmt: skip
     """The scope of FLOW-LANGUAGE's expressions: only plain data, only what has happened.
 
     An item sees what is around it; a called flow sees its own inputs and steps alone; an agent's tool what it is given
     (`input`). A step that was skipped or failed has no entry under `steps`, so that using it is a missing value.
+    Where only some names are `wanted` the others may be left out.
     """
+    if wanted is not None and wanted <= RUN_ALONE:
+        return {"run": _run_names(state), "trigger": state.trigger} if wanted else {}
     seen, inputs, inner = _around(state, scope)
     steps: dict[str, Json] = {}
     outcome: dict[str, Json] = {}
@@ -35,7 +39,7 @@ def names_in_reach(
         "inputs": inputs,
         "steps": steps,
         "outcome": outcome,
-        "run": {"id": state.run, "flow": state.flow, "mode": state.mode, "started_at": iso(state.started_at)},
+        "run": _run_names(state),
         "trigger": state.trigger,
     }
     names |= inner
@@ -44,6 +48,14 @@ def names_in_reach(
     if failure is not None:
         names["failure"] = failure.as_names()
     return names
+
+
+RUN_ALONE = frozenset({"run", "trigger"})
+"""Names whose values are the same wherever they stand in a run."""
+
+
+def _run_names(state: State) -> dict[str, Json]:
+    return {"id": state.run, "flow": state.flow, "mode": state.mode, "started_at": iso(state.started_at)}
 
 
 def _around(state: State, scope: str) -> tuple[set[str], Mapping[str, Json], dict[str, Json]]:

@@ -10,27 +10,27 @@ from runner.core.consents import use
 from runner.core.state import Call, Disposition, Effect, State, StepState, UndoState, replace
 
 FORWARD = frozenset({"do", "read"})
+NOT_BEGUN = StepState()
 _ASKS_ABOUT = {"lookup": "do", "find": "do", "undo_lookup": "undo"}
 
 
 def read_intended(state: State, event: e.CallIntended) -> State:
     before = state.calls.get(event.call)
-    fresh = before is None or before.generation != event.generation
-    if before is None or fresh:
+    if before is None or before.generation != event.generation:
         call = Call(
             action=event.action, key=event.key, word=event.word, start_no=event.start_no, parts=event.parts,
             fans_out=event.fans_out, generation=event.generation, first_at=event.at, request=event.request,
-            request_hash=event.request_hash,
+            request_hash=event.request_hash, attempt=event.attempt, tries=1, is_open=True, fence=event.fence,
+            intended_at=event.at, intended_seq=state.seq + 1, limit=event.limit,
         )  # fmt: skip
     else:
-        call = before
-    asked_about = state.calls.get((event.step, _ASKS_ABOUT.get(event.purpose, ""), event.part))
-    asked_anew = asked_about is not None and call.intended_seq < max(asked_about.intended_seq, asked_about.again_seq)
-    call = replace(
-        call, attempt=event.attempt, tries=1 if asked_anew else call.tries + 1, is_open=True, fence=event.fence,
-        intended_at=event.at, intended_seq=state.seq + 1, limit=event.limit, last="", reason="", summary="",
-        retry_after=None, settled="", due=None, due_for="", fired="", renew=False, count=None,
-    )  # fmt: skip
+        about = state.calls.get((event.step, _ASKS_ABOUT.get(event.purpose, ""), event.part))
+        is_anew = about is not None and before.intended_seq < max(about.intended_seq, about.again_seq)
+        call = replace(
+            before, attempt=event.attempt, tries=1 if is_anew else before.tries + 1, is_open=True, fence=event.fence,
+            intended_at=event.at, intended_seq=state.seq + 1, limit=event.limit, last="", reason="", summary="",
+            retry_after=None, settled="", due=None, due_for="", fired="", renew=False, count=None,
+        )  # fmt: skip
     state = not_held(set_call(state, event, call), "", event.step)
     if state.gates and event.purpose in ("do", "undo"):
         state = use(state, event.step, event.purpose)
@@ -41,7 +41,7 @@ def read_intended(state: State, event: e.CallIntended) -> State:
         return replace(state, undo=put(state.undo, event.step, undo))
     if event.purpose == "undo_lookup":
         return state
-    step = state.steps.get(event.step, StepState())
+    step = state.steps.get(event.step) or NOT_BEGUN
     if event.input and event.purpose in FORWARD:
         step = replace(step, input=event.input)
     if event.purpose == "find" and event.input:
@@ -77,8 +77,11 @@ def _after_applied(state: State, event: e.CallEvent, call: Call) -> State:
 
 
 def _every_part(state: State, path: str, purpose: str, parts: int) -> bool:
-    calls = [state.calls.get((path, purpose, part)) for part in range(parts)]
-    return all(call is not None and call.is_applied for call in calls)
+    for part in range(parts):
+        call = state.calls.get((path, purpose, part))
+        if call is None or not call.is_applied:
+            return False
+    return True
 
 
 def read_refused(state: State, event: e.CallRefused) -> State:

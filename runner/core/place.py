@@ -45,9 +45,9 @@ class Place:
         """Who is asked about it."""
         return self.step.owner or self.state.owner
 
-    def names(self) -> dict[str, Json]:
-        """The names in reach."""
-        return names_in_reach(self.state, self.scope)
+    def names(self, wanted: frozenset[str] | None = None) -> dict[str, Json]:
+        """The names in reach, or those of them that are wanted."""
+        return names_in_reach(self.state, self.scope, wanted=wanted)
 
     def value(self, written: Json, names: Mapping[str, Json] | None = None) -> Json:
         """What is written, with every marker answered. Raises EvaluationError."""

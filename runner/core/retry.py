@@ -29,6 +29,7 @@ AFTER_LOSS = 1_000
 """A call whose sender was lost goes again after this at the most: the service gave no reason to be gentle with it."""
 AGAIN_AFTER_REFUSAL = frozenset({"rate_limited", "unavailable"})
 FIND_DELAY = 2_000
+AS_DEFAULT = RetryWords()
 
 
 @quick
@@ -57,6 +58,8 @@ def policy(action: Action, words: RetryWords, purpose: str) -> Retry:
     reads = purpose not in ("do", "undo") or action.effect == "read"
     declared = None if reads and action.effect != "read" else action.retry
     default = OWN if action.own else declared or (READS if reads else WRITES)
+    if words == AS_DEFAULT:
+        return default
     return Retry(
         tries=words.tries if words.tries is not None else default.tries,
         pause=words.pause if words.pause is not None else default.pause,

@@ -32,11 +32,12 @@ class Standing:
 def standing_of(state: State) -> Standing:
     """The run's status, and why it is not going on if it is not."""
     dues = _dues(state)
+    opened = [name[0] for name, call in state.calls.items() if call.is_open]
     wake_at = min(dues.values()) if dues and not state.is_paused else None
-    status = _status(state, has_timer=bool(dues))
-    at_step, waiting_for = _waits(state, dues, status)
-    questions = state.open_handoffs
-    asked = [*(one.owner for one in questions), *(one.by[0] for one in state.gates.values() if one.status == "open")]
+    status = _status(state, has_timer=bool(dues), is_out=bool(opened))
+    at_step, waiting_for = (opened[0], "an answer") if opened else _waits(state, dues, status)
+    asked = [one.owner for one in state.open_handoffs]
+    asked += [one.by[0] for one in state.gates.values() if one.status == "open"]
     needs = asked[0] if asked and not state.has_ended else ""
     return Standing(
         status=status, phase="compensating" if state.root.closed else "forward",
@@ -44,15 +45,14 @@ def standing_of(state: State) -> Standing:
     )  # fmt: skip
 
 
-def _status(state: State, *, has_timer: bool) -> str:
+def _status(state: State, *, has_timer: bool, is_out: bool) -> str:
     if state.has_ended:
         return state.status
     if state.is_paused:
         return "paused"
-    is_moving = has_timer or any(call.is_open for call in state.calls.values())
-    if state.root.closed and is_moving:
+    if state.root.closed and (has_timer or is_out):
         return "compensating"
-    if state.open_handoffs and not any(call.is_open for call in state.calls.values()):
+    if not is_out and state.open_handoffs:
         return "needs_person"
     if state.root.closed:
         return "compensating"
@@ -87,9 +87,6 @@ def _is_live(call: Call) -> bool:
 
 
 def _waits(state: State, dues: dict[str, int], status: str) -> tuple[str, str]:
-    opened = [name for name, call in state.calls.items() if call.is_open]
-    if opened:
-        return opened[0][0], "an answer"
     if status == "needs_person":
         return _asks(state)
     for path, held in state.held.items():

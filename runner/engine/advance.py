@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from runner.contract import Connector, Json, Request
 from runner.core import events as e
@@ -64,9 +65,12 @@ class _Eyes:
             self.last = state.effects
 
 
+NOT_KEPT: Mapping[str, RecordIsHeld] = MappingProxyType({})
+
+
 def advance(
     bundle: Bundle, state: State, *, now: int, fence: int, connect: Connect,
-    reported: tuple[e.Event, ...] = (), slots: int = 64, kept: Mapping[str, RecordIsHeld] | None = None,
+    reported: tuple[e.Event, ...] = (), slots: int = 64, kept: Mapping[str, RecordIsHeld] = NOT_KEPT,
     admit: Admit | None = None, desk: Desk = OPEN_DESK,
 ) -> Turn:  # fmt: skip
     """Folds what is reported, decides until nothing is left to record, prepares at most `slots` calls.
@@ -85,8 +89,8 @@ def advance(
         settled = settle(bundle, state, now, eyes.see)
         state, sends = settled.state, settled.sends
         events.extend(settled.facts)
-        waiting = [(send, why) for send in sends if (why := _why_kept(send, kept or {})) is not None]
-        going = tuple(send for send in sends if not waiting or _why_kept(send, kept or {}) is None)[:slots]
+        waiting = [(send, why) for send in sends if (why := _why_kept(send, kept)) is not None] if kept else []
+        going = tuple([send for send in sends if _why_kept(send, kept) is None] if kept else sends)[:slots]
         going = going if admit is None else admit(state, going)
         for wanted in settled.asks:
             asked = ask(bundle, state, wanted, connect, desk)
@@ -97,7 +101,8 @@ def advance(
         if settled.asks:
             continue
         intents: list[e.CallIntended] = []
-        failed = next((_deadlocked(send, why, now) for send, why in waiting if why.circle), None)
+        circles = [(send, why) for send, why in waiting if why.circle]
+        failed = _deadlocked(*circles[0], now) if circles else None
         for send in going if failed is None else ():
             made = _intend(bundle, state, send, now=now, fence=fence, connect=connect, desk=desk)
             if made is None:
@@ -110,13 +115,14 @@ def advance(
             break
         state = fold(state, failed)
         events.append(failed)
-    for event in (*_waits(state, waiting, now), *_locks(going, now), *intents):
+    for event in (*(_waits(state, waiting, now) if waiting else ()), *_locks(going, now), *intents):
         state = fold(state, event)
         events.append(event)
+    eyes.see(state)
     return Turn(
         before=before, after=state, events=tuple(events), intents=tuple(intents),
-        records=tuple(dict.fromkeys(record for send in going for record in send.records)),
-        waits=tuple(dict.fromkeys(why.record for _, why in waiting)), effects=eyes.changed, recall=settled.recall,
+        records=tuple(dict.fromkeys([record for send in going for record in send.records])),
+        waits=tuple(dict.fromkeys([why.record for _, why in waiting])), effects=eyes.changed, recall=settled.recall,
         has_more=settled.has_more, messages=desk.messages(bundle, state, events),
     )  # fmt: skip
 
@@ -141,7 +147,7 @@ def _waits(state: State, waiting: Sequence[tuple[Send, RecordIsHeld]], now: int)
 
 
 def _locks(going: Sequence[Send], now: int) -> list[e.Event]:
-    steps = {record: send.step for send in reversed(going) for record in send.lock}
+    steps = {record: send.step for send in going[::-1] for record in send.lock}
     return [e.RecordLocked(at=now, step=step, record=record) for record, step in steps.items()]
 
 
@@ -217,9 +223,8 @@ def _rest(state: State) -> Disposition | None:
 
 def _awaited(told: State, turn: Turn) -> tuple[Awaited, ...] | None:
     """What the run waits for, where that has changed, or may have by a report."""
-    before, after = (
-        {path: step for path, step in state.steps.items() if step.event} for state in (turn.before, turn.after)
-    )
+    before = {path: step for path, step in turn.before.steps.items() if step.event}
+    after = {path: step for path, step in turn.after.steps.items() if step.event}
     is_unknown = not told.run and (after or turn.after.is_taken_over or turn.after.is_erased)
     if before.keys() == after.keys() and not is_unknown:
         return None
@@ -245,15 +250,17 @@ def columns_of(state: State, in_line: tuple[str, str] | None = None) -> RunColum
 def _effect_changes(told: State, turn: Turn) -> tuple[EffectChange, ...]:
     """Effects that are not as they were last written; those too that have left the state with their item since."""
     changed: dict[int, Effect] = {}
-    for effects in (turn.before.effects, turn.effects, turn.after.effects):
-        if effects is not told.effects:
-            changed |= {no: effect for no, effect in effects.items() if told.effects.get(no) is not effect}
+    known = told.effects is turn.before.effects
+    for effects in (turn.effects,) if known else (turn.before.effects, turn.effects, turn.after.effects):
+        changed |= {no: effect for no, effect in effects.items() if told.effects.get(no) is not effect}
     return tuple(
-        EffectChange(
-            start_no=no, path=effect.path, part=effect.part, action=effect.action, disposition=effect.disposition,
-            external_id=effect.external_id, note=effect.note,
-        )
-        for no, effect in changed.items()
+        [
+            EffectChange(
+                start_no=no, path=effect.path, part=effect.part, action=effect.action, disposition=effect.disposition,
+                external_id=effect.external_id, note=effect.note,
+            )
+            for no, effect in changed.items()
+        ]
     )  # fmt: skip
 
 

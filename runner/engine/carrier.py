@@ -34,6 +34,8 @@ log = logging.getLogger("amends.engine")
 AFTER_FAULT = 1.0
 """Seconds before a write is tried again."""
 
+_TELLING = frozenset((e.EventAwaited, e.Emitted, e.RunFinished))
+
 Observer = Callable[[str, Sequence[e.Event], State], None]
 """Told of every turn after its COMMIT: (run, events, state)."""
 
@@ -208,8 +210,10 @@ class Carrier(ABC):
 
         What needs a record that others keep from this run waits; the rest goes on.
         """
-        names = {held.name for held in driven.state.held.values()}
-        kept = {name: why for name in names if (why := self._store.keeper(name, driven.run)) is not None}
+        kept: dict[str, RecordIsHeld] = {}
+        for held in driven.state.held.values():
+            if (why := self._store.keeper(held.name, driven.run)) is not None:
+                kept[held.name] = why
         while True:
             try:
                 turn = self._decide(driven, reported, kept)
@@ -245,9 +249,8 @@ class Carrier(ABC):
             driven.state, driven.columns, driven.waits, driven.told = turn.after, columns, waits, turn.after
             driven.is_left = rests
             self.past.keep(driven.run, driven.state, driven.end)
-            await self._tell(driven.run, turn)
             self._set_alarm(columns.wake_at)
-            await self._pass_on(turn)
+            await self._tell(driven.run, turn)
             return turn
 
     def _decide(self, driven: Driven, reported: tuple[e.Event, ...], kept: Mapping[str, RecordIsHeld]) -> Turn:
@@ -270,7 +273,15 @@ class Carrier(ABC):
     async def _tell(self, run: str, turn: Turn) -> None:
         for observer in self.observers:
             observer(run, turn.events, turn.after)
-        for event in turn.events:
+        kinds = {type(event) for event in turn.events}
+        if not kinds.isdisjoint(_TELLING):
+            await self._move_others(run, turn.events)
+        if turn.before.held or turn.after.held or turn.after.locks or e.RecordReleased in kinds:
+            await self._pass_on(turn)
+
+    async def _move_others(self, run: str, events: Sequence[e.Event]) -> None:
+        """Other runs go on by what this one has recorded."""
+        for event in events:
             if isinstance(event, e.EventAwaited):
                 await self._feed(waiter=run)
             elif isinstance(event, e.Emitted):

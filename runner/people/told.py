@@ -19,7 +19,7 @@ from runner.store.messages import Message
 ANSWER_WITHIN = Duration(amount=1, unit="business_day")
 """How long silence is waited for where a team says nothing of it."""
 ESCALATE = "escalate"
-TELLING = (e.ApprovalRequested, e.TimerFired, e.Escalated, e.HandedOff)
+TELLING = frozenset((e.ApprovalRequested, e.TimerFired, e.Escalated, e.HandedOff))
 """The facts that somebody may be told of."""
 _ENDED_BADLY = frozenset({"failed", "compensated", "stopped", "closed"})
 _ENDED_ALONE = frozenset({"failed", "compensated"})
@@ -56,7 +56,7 @@ class Staff:
 
 def is_telling(event: e.Event) -> bool:
     """Whether somebody may have to be told of a fact: this is asked of every one, so it costs next to nothing."""
-    return isinstance(event, TELLING) or (isinstance(event, e.RunFinished) and event.status in _ENDED_BADLY)
+    return type(event) in TELLING or (isinstance(event, e.RunFinished) and event.status in _ENDED_BADLY)
 
 
 def messages_of(

@@ -76,7 +76,7 @@ def choice_forgotten(patch: pytest.MonkeyPatch) -> None:
 def empty_instead_of_missing(patch: pytest.MonkeyPatch) -> None:
     def wrong(names: Any, state: State, *_: Any, **__: Any) -> Any:
         skipped = {path: {"id": ""} for path, step in state.steps.items() if step.status == "skipped"}
-        return {**names, "steps": {**skipped, **names["steps"]}}
+        return {**names, "steps": {**skipped, **names.get("steps", {})}}
 
     after(patch, place, "names_in_reach", wrong)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
 from runner.contract import Json
@@ -23,28 +24,29 @@ for _kind in VOCABULARY.values():
     quick(_kind)
 
 _OUTSIDE_PAYLOAD = frozenset({"at", "step", "external_id"})
-_DEFAULTS: dict[type[Event], tuple[tuple[str, Any], ...]] = {}
+Fields = tuple[Callable[[Event], Any], tuple[tuple[str, Any], ...]]
+_FIELDS: dict[type[Event], Fields] = {}
 
 
-def _payload_fields(kind: type[Event]) -> tuple[tuple[str, Any], ...]:
-    known = _DEFAULTS.get(kind)
+def _fields_of(kind: type[Event]) -> Fields:
+    """(what reads them all, each one's name and default) of the fields that the payload may have."""
+    known = _FIELDS.get(kind)
     if known is None:
-        known = tuple(
-            (f.name, f.default_factory() if callable(f.default_factory) else f.default)
-            for f in fields(kind)
-            if f.name not in _OUTSIDE_PAYLOAD
-        )
-        _DEFAULTS[kind] = known
+        own = [f for f in fields(kind) if f.name not in _OUTSIDE_PAYLOAD]
+        defaults = tuple((f.name, f.default_factory() if callable(f.default_factory) else f.default) for f in own)
+        names = [f.name for f in own]
+        # With two more names than are looked at: of a single one there would be no tuple.
+        known = _FIELDS[kind] = (attrgetter(*names, "at", "step"), defaults)
     return known
 
 
 def payload(event: Event) -> dict[str, Json]:
     """The event's own fields as JSON; a field that has its default is left out."""
     found: dict[str, Json] = {}
-    for name, default in _payload_fields(type(event)):
-        value = getattr(event, name)
+    read, known = _fields_of(type(event))
+    for (name, default), value in zip(known, read(event), strict=False):
         if value != default:
-            found[name] = list(value) if isinstance(value, tuple) else value
+            found[name] = list(value) if value.__class__ is tuple else value
     return found
 
 

@@ -52,6 +52,7 @@ __all__ = [
     "path_of",
     "path_text",
     "printed",
+    "roots",
     "source_faults",
     "source_names",
     "told",
@@ -97,6 +98,23 @@ def needed(value: Any, *start: str) -> tuple[str, ...]:
     """
     found = (use.path for text in _texts(value) for use in names(text) if not use.guarded)
     return tuple(dict.fromkeys(path[len(start)] for path in found if path[: len(start)] == start != path))
+
+
+def roots(value: Json) -> frozenset[str]:
+    """The names that expressions in this value begin with: of `${{ run.id }}` it is `run`."""
+    if isinstance(value, str):
+        return _roots(value) if "${{" in value else NO_NAMES
+    within = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    found = [roots(item) for item in within]
+    return frozenset[str]().union(*found) if any(found) else NO_NAMES
+
+
+NO_NAMES = frozenset[str]()
+
+
+@lru_cache(maxsize=4096)
+def _roots(text: str) -> frozenset[str]:
+    return frozenset(use.path[0] for use in names(text))
 
 
 def _texts(value: Any) -> Iterator[str]:
