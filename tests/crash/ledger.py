@@ -142,6 +142,8 @@ def _order(events: Sequence[e.Event], branch: str) -> list[str]:
             closed.add(event.step)
         if isinstance(event, e.ScopeStarted):
             closed.discard(event.step)  # an item that was set aside begins anew
+        if isinstance(event, e.CallNotSent):  # the machine was too busy, or the engine gone before it
+            sent[event.step, event.purpose, event.part, event.generation] -= 1
         if isinstance(event, e.CompensationBegun):
             found += _newest_first(undone)
             undone = []

@@ -64,7 +64,10 @@ def test_no_kill_loses_or_repeats_anything(benches: list[Bench], capsys: pytest.
     ],
 )
 def test_a_planted_mistake_is_seen(benches: list[Bench], fault: str, variant: str, point: str, said: str) -> None:
-    verdict = benches[0].kill(0, variant, (1, point), fault=fault, patience=3)
-    assert verdict.was_killed
-    assert any(said in sentence for sentence in verdict.wrong), verdict.wrong
-    assert not benches[0].kill(1, variant, (1, point)).wrong
+    """How far the other run is when the process dies is a matter of luck, so it may need a few tries."""
+    verdicts = [benches[0].kill(0, variant, (1, point), fault=fault, patience=3)]
+    while len(verdicts) < 8 and not any(said in sentence for sentence in verdicts[-1].wrong):
+        verdicts.append(benches[0].kill(len(verdicts), variant, (1, point), fault=fault, patience=3))
+    assert verdicts[-1].was_killed
+    assert any(said in sentence for sentence in verdicts[-1].wrong), verdicts
+    assert not benches[0].kill(len(verdicts), variant, (1, point)).wrong
