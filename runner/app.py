@@ -72,6 +72,8 @@ LOOK = SECOND
 """ms for which settings count as fresh for what comes from outside."""
 SWITCH_INTERVAL = 0.002
 """Seconds after which a busy event loop hands the interpreter to the log's writer, instead of the usual 5 ms."""
+YOUNG = 10_000
+"""New objects between two collections, instead of 700: a decision makes thousands that are gone at its end."""
 
 
 class Amends(Reading):
@@ -196,6 +198,8 @@ class OwnDriver:
             self._lock.acquire()
             gc.freeze()  # what was imported stays, so no collection need look at it while runs are driven
             opened.callback(gc.unfreeze)
+            opened.callback(gc.set_threshold, *gc.get_threshold())
+            gc.set_threshold(YOUNG, 20, 20)
             url = database_url(self._project.folder, self._project.settings)
             drives = self._project.settings.cluster is None  # else any worker may have what is reported here
             self.store = open_store(
