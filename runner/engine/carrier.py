@@ -19,7 +19,7 @@ from runner.core.fold import fold
 from runner.core.recall import recall
 from runner.core.state import State
 from runner.engine.advance import Admit, Turn, admit_within, advance, append_of, columns_of, frozen_request, passes_of
-from runner.engine.driven import OPEN_DESK, Desk, Driven, Outside, Rest
+from runner.engine.driven import BLANK, OPEN_DESK, Desk, Driven, Outside, Rest
 from runner.engine.limits import Begun, Limits
 from runner.engine.past import Past, StoredItems
 from runner.engine.perform import LATEST_START, late_evidence, not_begun, outcome_event, perform, taken_over
@@ -94,7 +94,7 @@ class Carrier(ABC):
 
     def _remember(self, started: Started, event: e.RunStarted) -> None:
         if started.end is not None and not event.continues:
-            self.past.begin(started.run, fold(State(), event), started.end)
+            self.past.begin(started.run, fold(BLANK, event), started.end)
 
     def _call_up(self, run: str) -> None:
         """A run's turn has come in line; when the engine stops it stays where it is."""
@@ -136,7 +136,7 @@ class Carrier(ABC):
         """The state as the log has it now, from where it was known on."""
         driven.state, driven.end = await self.past.read(driven.run, (driven.state, driven.end))
         driven.bundle = self._outside.bundle(driven.state.bundle)
-        driven.columns, driven.waits, driven.told = None, None, State()
+        driven.columns, driven.waits, driven.told = None, None, BLANK
 
     def _now(self, state: State) -> int:
         return max(self._clock.now(), state.at)

@@ -64,6 +64,8 @@ class OpenDesk:
 
 
 OPEN_DESK = OpenDesk()
+BLANK = State()
+"""Nothing is known of the run."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,5 +95,5 @@ class Driven:
     waits: tuple[str, ...] | None = None
     is_left: bool = False
     asked_at: int = 0
-    told: State = field(default_factory=State)
+    told: State = BLANK
     calls: dict[asyncio.Task[Outcome], e.CallIntended] = field(default_factory=dict)

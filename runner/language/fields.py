@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from runner.contract import Json
@@ -130,6 +131,7 @@ _CALLED_ELSEWHERE = {"string": "text", "str": "text", "int": "integer", "float":
 """What other languages call a type."""
 
 
+@lru_cache(maxsize=1024)
 def _short_form(text: str) -> FieldType:
     optional = text.endswith(_EMPTY)
     word = text.removesuffix(_EMPTY).strip()

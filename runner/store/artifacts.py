@@ -26,6 +26,7 @@ from runner.store.tables import artifacts
 
 LIMIT = 64 * 1024
 """Bytes of a payload that the log itself carries."""
+LARGE = 2**63
 
 WRITING = frozenset({"do", "undo"})
 _NAME = re.compile(r"[0-9a-f]{64}")
@@ -161,7 +162,12 @@ def _is_small(output: Mapping[str, Json]) -> bool:
     """Whether it fits without being written out: a few short values, as most answers are (48,000 bytes at the most)."""
     return len(output) <= 40 and all(
         len(name) <= 100
-        and (value is None or isinstance(value, bool | float) or (isinstance(value, str) and len(value) <= 100))
+        and (
+            value is None
+            or isinstance(value, bool | float)
+            or (isinstance(value, str) and len(value) <= 100)
+            or (isinstance(value, int) and -LARGE < value < LARGE)
+        )
         for name, value in output.items()
     )
 

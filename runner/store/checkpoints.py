@@ -36,10 +36,7 @@ class Untied:
         """What a batch that was committed has changed."""
         if batch.site.checkpointed > batch.site.commit_no:
             self._changed, self._changed_since = {}, None
-        for head in batch.heads.values():
-            known = self._changed.get(head.run)
-            if known is None or known[0] != head.seq:
-                self._changed[head.run] = (head.seq, head.hash)
+        self._changed |= {run: (head.seq, head.hash) for run, head in batch.heads.items()}
         if self._changed and self._changed_since is None:
             self._changed_since = self._clock.monotonic()
 
