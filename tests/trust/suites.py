@@ -5,6 +5,7 @@ from __future__ import annotations
 SUITES = {
     "copies": "tests.trust.copies",
     "engines": "tests.trust.engines",
+    "disk": "tests.trust.disk",
     "fuzz": "tests.trust.fuzz",
     "guard": "tests.trust.guard",
     "kills": "tests.trust.kills",
