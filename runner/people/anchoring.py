@@ -58,7 +58,8 @@ class Anchors:
             pause = AGAIN
             try:
                 last = int(self._store.ask(cursor(NAME)) or 0)
-                if self._project().settings.anchors is not None and self._clock.now() - last >= DAY:
+                is_due = self._project().settings.anchors is not None and self._clock.now() - last >= DAY
+                if is_due and await self._store.take_on("anchors"):
                     done = await self.make()
                     for sentence in done.wrong:
                         log.error("the action log was not anchored everywhere: %s", sentence)

@@ -118,6 +118,8 @@ async def prune_by_itself(store: SqlStore, project: Callable[[], Project], clock
         pause = FIRST if store.is_short else EVERY
         store.keep_reserve()
         try:
+            if not await store.take_on("pruning"):
+                continue
             await prune(store, await asyncio.to_thread(lambda: keep_of(project())), BY_ITSELF, clock.now())
         except (AmendsError, OSError) as error:
             log.error("ended runs could not be removed after their time: %s", error)

@@ -53,7 +53,8 @@ class Strays:
         """Looks again and again."""
         while True:
             try:
-                await self.look()
+                if await self._store.take_on("strays"):
+                    await self.look()
             except Exception:
                 log.exception("nobody can be told of what led to no run; it is tried again")
             await asyncio.sleep(EVERY)

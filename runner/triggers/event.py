@@ -21,7 +21,7 @@ from runner.store.arrivals import cursor
 from runner.store.events import KeptEvent, kept_after
 from runner.triggers.active import Armed
 from runner.triggers.intake import Coming
-from runner.triggers.parts import Parts
+from runner.triggers.parts import STANDS_BY, Parts
 
 log = logging.getLogger("amends.triggers")
 BACK = MINUTE
@@ -56,8 +56,11 @@ class Events:
 
     async def _watch(self) -> None:
         self._rings.set()
+        is_shared = self._parts.store.is_shared  # then what an engine that is gone has emitted is looked for
         while True:
-            await self._rings.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(STANDS_BY if is_shared else None):
+                    await self._rings.wait()
             self._rings.clear()
             try:
                 await self.take()

@@ -23,7 +23,7 @@ from runner.triggers.active import Armed
 from runner.triggers.beside import one_for_each
 from runner.triggers.intake import Coming
 from runner.triggers.mails import LARGEST, Mail, Unreadable, read_head, read_mail
-from runner.triggers.parts import RESTORED, Parts
+from runner.triggers.parts import RESTORED, STANDS_BY, Parts
 
 log = logging.getLogger("amends.triggers")
 WAIT = MINUTE
@@ -109,6 +109,9 @@ class Mailboxes:
         while True:
             self._looked.discard(name)
             try:
+                if not await self._is_on_duty(name):
+                    await asyncio.sleep(STANDS_BY)
+                    continue
                 await self._begin_flows(name)
                 await self._session(name)
             except (AmendsError, ConnectionError) as error:
@@ -119,6 +122,10 @@ class Mailboxes:
             await asyncio.sleep(pause / SECOND)
             pause = min(pause * 2, LONGEST_PAUSE)
 
+    async def _is_on_duty(self, name: str) -> bool:
+        """One engine looks into a mailbox, for all."""
+        return await self._parts.store.take_on(f"mail:{name}")
+
     async def _session(self, name: str) -> None:
         """One connection, until it breaks or its line in connections.yaml is another."""
         parts = self._parts
@@ -128,7 +135,7 @@ class Mailboxes:
         opens: Opens = connection
         box = await opens.open()
         try:
-            while parts.connect(name) is connection:
+            while parts.connect(name) is connection and await self._is_on_duty(name):
                 await self.take(name, box, opens)
                 self._looked.add(name)
                 await parts.say_trouble(f"mail:{name}", "")

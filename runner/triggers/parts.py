@@ -16,6 +16,8 @@ from runner.triggers.active import Active
 from runner.triggers.intake import Intake
 
 log = logging.getLogger("amends.triggers")
+STANDS_BY = 5
+"""Seconds until an engine asks again for a duty that another one has, or looks at what that one may have left."""
 RESTORED = "the database was put back from a copy since, so nobody knows whether it has started something already"
 
 

@@ -27,7 +27,7 @@ from runner.store.arrivals import cursor, restored_after
 from runner.triggers.active import Armed
 from runner.triggers.beside import one_for_each
 from runner.triggers.intake import Coming
-from runner.triggers.parts import RESTORED, Parts
+from runner.triggers.parts import RESTORED, STANDS_BY, Parts
 
 log = logging.getLogger("amends.triggers")
 EVERY = "10 min"
@@ -97,6 +97,10 @@ class Polls:
         while True:
             armed, now = self._armed(place), self._parts.clock.now()
             try:
+                if not await self._parts.store.take_on(place):  # one engine polls, for all
+                    stand = None
+                    await self._sleep(place, STANDS_BY * SECOND)
+                    continue
                 stand = stand or await self._begin(place, armed)
                 if stand.began != self._parts.active.since(armed):
                     stand = None

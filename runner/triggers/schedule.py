@@ -25,7 +25,7 @@ from runner.language.slots import Timed, timed
 from runner.store.arrivals import Arrived, cursors_of, listed, restored_after, still_going
 from runner.triggers.active import Armed
 from runner.triggers.intake import Coming
-from runner.triggers.parts import Parts
+from runner.triggers.parts import STANDS_BY, Parts
 
 log = logging.getLogger("amends.triggers")
 ON_TIME = MINUTE
@@ -56,7 +56,8 @@ class Schedules:
         parts.active.changed.append(self._rings.set)
         parts.engine.observers.append(self._observe)
         self._timer.start()
-        self._timer.add_job(self._ring, "interval", seconds=LOOK, misfire_grace_time=None, coalesce=True)
+        pause = STANDS_BY if parts.store.is_shared else LOOK
+        self._timer.add_job(self._ring, "interval", seconds=pause, misfire_grace_time=None, coalesce=True)
         self._rings.set()
         watching = asyncio.create_task(self._watch())
         try:
@@ -85,7 +86,9 @@ class Schedules:
                 log.exception("schedules cannot be looked at; it is tried again in %d s", LOOK)
 
     async def take(self) -> None:
-        """Deals with every slot that is due, then with those that wait in line."""
+        """Deals with every slot that is due, then with those that wait in line; one engine does, for all."""
+        if not await self._parts.store.take_on("schedules"):
+            return
         await self._renew()
         for name, (armed, each) in list(self._on.items()):
             try:

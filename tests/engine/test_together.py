@@ -41,10 +41,10 @@ async def until(is_so: Callable[[], object], seconds: float = 60) -> None:
             await asyncio.sleep(0.02)
 
 
-@pytest.mark.parametrize("is_heard", [True, False])
-@pytest.mark.parametrize(
-    "hold", [Hold(kind="connection", name="service", by=ME), Hold(kind="flow", name="saga", by=ME)]
-)
+CONNECTION, FLOW = Hold(kind="connection", name="service", by=ME), Hold(kind="flow", name="saga", by=ME)
+
+
+@pytest.mark.parametrize(("hold", "is_heard"), [(CONNECTION, True), (FLOW, False)])
 async def test_what_is_held_at_one_engine_stops_the_runs_of_the_other(
     tmp_path: Path, database: str, hold: Hold, is_heard: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
