@@ -34,7 +34,7 @@ class Watched(Dying):
         self.slots = 0
 
     async def take_on(self, duty: str) -> bool:
-        return self._everybody or await self._store.take_on(duty)
+        return bool(self._everybody or await self._store.take_on(duty))
 
     async def arrive(self, several: Any, cursor: Any = None) -> Any:
         if several and self._everybody and not self.slots:

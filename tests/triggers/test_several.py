@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 from tests.bench._ground import write_project
 from tests.store.conftest import database, server
@@ -107,6 +108,7 @@ async def until_ended(database: str) -> None:
                 await asyncio.sleep(0.05)
 
 
+@pytest.mark.timeout(240)
 async def test_a_slot_is_one_run_whoever_fires_it(tmp_path: Path, database: str) -> None:
     """First neither asks whose duty it is, and both have every slot before them when the first one is taken. Then the
     one that has the schedules is killed in the middle of them, and the other one takes them over."""
