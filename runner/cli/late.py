@@ -91,11 +91,28 @@ class _Loader:
             module.__class__, spec.loader_state = ModuleType, None
 
 
+class _There:
+    """Gives a module that is there already, as it is."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module, self._spec = module, module.__spec__
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec
+
+
 class _Finder:
     """Stands before Python's own finders."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if target is None and name.rpartition(".")[0] in LATE and name in sys.modules:
+            # Who imports a module of a late package asks the package for its path, which loads the package and, with
+            # it, this module: a second one of the same name must not come of it.
+            return ModuleSpec(name, _There(sys.modules[name]))  # type: ignore[arg-type]
         spec = PathFinder.find_spec(name, path, target) if name in LATE else None
         if spec is not None and spec.loader is not None:
             spec.loader = _Loader(spec.loader)  # type: ignore[assignment]

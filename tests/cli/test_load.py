@@ -47,3 +47,20 @@ def test_a_command_loads_what_it_uses(words: str, tmp_path: Path) -> None:
     if words == "check":
         loaded(words, tmp_path)
     assert loaded(words, tmp_path) == LOADED[words]
+
+
+@pytest.mark.parametrize(
+    "inner",
+    ["runner.language.check.context.Context", "httpx._models.Response", "email_validator.exceptions.EmailSyntaxError"],
+)
+def test_a_module_of_a_late_package_is_loaded_once(inner: str) -> None:
+    """Whoever imports it first loads its package, and with that the module: rules were then entered in one list, and another was read."""
+    module, _, name = inner.rpartition(".")
+    told = (
+        "import importlib, sys; from runner.cli import late; late.install();"
+        f"first = importlib.import_module('{module}'); package = sys.modules['{module.rpartition('.')[0]}'];"
+        f"print(first.{name} is package.{name}, first.__spec__.origin == first.__file__)"
+    )
+    run = [sys.executable, "-W", "error", "-c", told]
+    done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, timeout=50)
+    assert (done.stdout, done.stderr) == ("True True\n", "")
