@@ -211,7 +211,8 @@ async def test_two_hundred_clicks_are_one_decision(office: Office) -> None:
     assert told == {303: 1, 409: 199}
     decided = [row for row in office.console.store.log(run) if isinstance(row.event, e.ApprovalDecided)]
     assert len(decided) == 1
-    assert office.letters() == (["ben@client.test"] if await office.rested(run) == "succeeded" else [])
+    ended = await office.rested(run)
+    assert office.letters() == (["ben@client.test"] if ended == "succeeded" else [])
 
 
 async def test_several_people_are_told_of_each_other(tmp_path: Path) -> None:
