@@ -21,12 +21,7 @@ def test_no_string_leaves_the_expressions() -> None:
 
 @pytest.mark.parametrize("name", list(BOMBS))
 def test_each_bomb_is_refused_inside_its_limit(name: str) -> None:
-    wrong = ""
-    for _ in range(3):  # a busy machine and a full process take longer: what it takes is the least of it
-        wrong = fuzz.tried(name, BOMBS[name], fuzz.REFUSED)
-        if not wrong.endswith("of CPU"):
-            break
-    assert wrong == ""
+    assert fuzz.tried(name, BOMBS[name], fuzz.REFUSED) == ""
 
 
 def test_what_is_wrong_is_seen() -> None:
