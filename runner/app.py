@@ -72,6 +72,8 @@ LOOK = SECOND
 """ms for which settings count as fresh for what comes from outside."""
 SWITCH_INTERVAL = 0.002
 """Seconds after which a busy event loop hands the interpreter to the log's writer, instead of the usual 5 ms."""
+USUAL = gc.get_threshold()
+"""How the collector works while nobody drives runs, whichever of several engines in one process ends first."""
 YOUNG = 10_000
 """New objects between two collections, instead of 700: a decision makes thousands that are gone at its end."""
 
@@ -198,7 +200,7 @@ class OwnDriver:
             self._lock.acquire()
             gc.freeze()  # what was imported stays, so no collection need look at it while runs are driven
             opened.callback(gc.unfreeze)
-            opened.callback(gc.set_threshold, *gc.get_threshold())
+            opened.callback(gc.set_threshold, *USUAL)
             gc.set_threshold(YOUNG, 20, 20)
             url = database_url(self._project.folder, self._project.settings)
             drives = self._project.settings.cluster is None  # else any worker may have what is reported here

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -70,3 +71,14 @@ async def test_what_is_held_at_one_engine_stops_the_runs_of_the_other(
         await one.hold(Hold(kind=hold.kind, name=hold.name, by=ME, is_held=False))
         await until(lambda: two.store.run(run).status == "succeeded")
         assert not limits.held
+
+
+async def test_the_collector_is_as_it_was_whichever_engine_ends_first(tmp_path: Path) -> None:
+    async with HttpService() as shop, contextlib.AsyncExitStack() as first, contextlib.AsyncExitStack() as second:
+        usual = gc.get_threshold()
+        for name, opened in (("one", first), ("two", second)):
+            await opened.enter_async_context(driving(tmp_path / name, shop.origin, ""))
+        assert gc.get_threshold() != usual
+        await first.aclose()
+        await second.aclose()
+        assert (gc.get_threshold(), gc.get_freeze_count()) == (usual, 0)
