@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from tests.house import Module
 
 LIBRARIES = frozenset(
-    "aiohttp aioimaplib aiosmtplib apprise asyncssh boto3 ftplib grpc http.client httpx httpx_aiohttp imapclient imaplib "
+    "aiohttp aioimaplib aiosmtplib apprise asyncssh boto3 ftplib grpc http.client httpx imapclient imaplib "
     "opentelemetry.exporter paho poplib psycopg pymysql redis requests rfc3161_client smtplib socket socketserver "
     "telnetlib temporalio urllib.request urllib3 websockets xmlrpc.client".split()
 )
