@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from runner.language.source import Path as Place
 from runner.language.source import read
 from tests.flows.stage import FLOWS, copy_flows, project_of
 from tests.language.ground import check
+from tests.support.cpu import spent
 
 HERE = Path(__file__).parent
 AROUND = {"amends", "people", "connections"}
@@ -71,10 +71,9 @@ EDITS = st.lists(
 
 def hold(text: str) -> tuple[Problem, ...]:
     """Everything that must hold whatever somebody wrote."""
-    began = time.process_time()
-    flow, problems = check(text)
-    took = time.process_time() - began
-    assert took < 1, f"{took:.2f} s"
+    with spent() as cpu:
+        flow, problems = check(text)
+    assert cpu.seconds < 1, f"{cpu.seconds:.2f} s"
     assert flow is not None or problems
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     for one in problems:

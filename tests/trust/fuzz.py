@@ -40,6 +40,7 @@ from runner.triggers import bodies, mails
 from runner.triggers.mails import as_text, read_head, read_mail
 from tests.language.ground import codes
 from tests.language.test_expressions_closed import HOSTILE
+from tests.support.cpu import spent
 from tests.trust.bombs import BOMBS, workbook
 from tests.trust.figures import Figures
 
@@ -184,16 +185,17 @@ def _forget() -> None:
 def tried(name: str, act: Callable[[], object], meant: tuple[type[Exception], ...]) -> str:
     """What is wrong with one case, else empty."""
     _forget()
-    before, began = _memory(), time.process_time()
-    try:
-        act()
-    except meant:
-        pass
-    except (MemoryError, RecursionError, Exception) as error:  # noqa: BLE001 - that is what is looked for
-        return f"{name}: {type(error).__name__}: {str(error)[:160]}"
-    took, grew = time.process_time() - began, _memory() - before
-    if took > MOST_CPU:
-        return f"{name}: took {took:.1f} s of CPU"
+    before = _memory()
+    with spent() as cpu:
+        try:
+            act()
+        except meant:
+            pass
+        except (MemoryError, RecursionError, Exception) as error:  # noqa: BLE001 - that is what is looked for
+            return f"{name}: {type(error).__name__}: {str(error)[:160]}"
+    grew = _memory() - before
+    if cpu.seconds > MOST_CPU:
+        return f"{name}: took {cpu.seconds:.1f} s of CPU"
     return f"{name}: took {grew:.0f} MB" if grew > MOST_MB else ""
 
 
