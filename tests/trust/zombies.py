@@ -37,9 +37,9 @@ from runner.store.shared import NOW
 from runner.store.signing import public_key
 from runner.store.sql import SqlStore, open_store
 from tests.bench._ground import HEAD, NONE, kinds, steps, write_project
+from tests.support import says
 from tests.support.http_service import HttpService
 from tests.support.postgres import running_postgres
-from tests.support.says import refused
 from tests.trust.figures import Figures
 from tests.trust.installation import Installation, Truth
 from tests.trust.oracle import broken
@@ -178,15 +178,15 @@ async def _round(number: int, runs: int, engines: Sequence[Zombie], database: st
 
 
 async def play(
-    rounds: int, figures: Figures, mistake: str = "", *, database: str = "", runs: int = RUNS_A_ROUND
-) -> None:
+    rounds: Sequence[int], figures: Figures, mistake: str = "", *, database: str = "", runs: int = RUNS_A_ROUND
+) -> int:
     """All of it, on a service of its own; on this database, or on a server of its own too. `runs` are started in each
-    engine in each round."""
+    engine in each round. Answers how many effects the receiver saw."""
     with contextlib.ExitStack() as opened:
         place = Path(opened.enter_context(tempfile.TemporaryDirectory()))
         database = database or f"{opened.enter_context(running_postgres(is_durable=True)).address}/postgres"
         async with HttpService() as shop:
-            shop.script("POST /refused", always=refused())
+            shop.script("POST /refused", always=says.refused())
             folders = [place / f"engine{number}" for number in range(ENGINES)]
             for folder in folders:
                 write_project(folder, shop.origin, database, at_once=8)
@@ -201,17 +201,19 @@ async def play(
                     engines.append(await Zombie.begin(folder, mistake))  # noqa: PERF401 - so that each is ended
                 for engine in engines:
                     await engine.heard()
-                for number in range(rounds):
+                for number in rounds:
                     said += [await _round(number, runs, engines, database)]
             finally:
                 await asyncio.gather(*(engine.end() for engine in engines))
+            refused = []
             try:
                 await _to_the_end(folders[0], shop)
             except StoreError as error:
-                figures.broken([str(error)])
+                refused = [str(error)]
             effects = Counter(effect.key or effect.reference for effect in shop.world.effects)
             _judge(figures, said, folders, database, effects)
-            figures.floor("effects", len(effects), rounds * runs)
+            figures.broken(refused)
+            return len(effects)
 
 
 async def _to_the_end(folder: Path, shop: HttpService) -> None:
@@ -270,15 +272,18 @@ def _seen(store: SqlStore, folders: Sequence[Path], effects: Counter[str]) -> li
 
 
 async def _plant(figures: Figures) -> None:
+    """Each mistake at one place after the other, until it is seen."""
     caught = {}
     for mistake in MISTAKES:
         found = Figures()
-        try:
-            await play(1, found, mistake)
-            caught[mistake] = found.wrong[0] if found.wrong else ""
-        except (TimeoutError, RuntimeError) as error:
-            print(f"planted, {mistake}: {type(error).__name__}, which says nothing", flush=True)
-            caught[mistake] = ""
+        for number in range(len(PLACES)):
+            try:
+                await play([number], found, mistake)
+            except (TimeoutError, RuntimeError) as error:
+                print(f"planted, {mistake}: {type(error).__name__}, which says nothing", flush=True)
+            if found.wrong:
+                break
+        caught[mistake] = found.wrong[0] if found.wrong else ""
     figures.planted(caught)
 
 
@@ -286,7 +291,7 @@ def run(argv: Sequence[str]) -> int:
     """See `suites`."""
     words = argparse.ArgumentParser(prog="python -m tests.trust zombies")
     words.add_argument("--rounds", type=int, default=200)
-    figures = Figures()
-    asyncio.run(play(words.parse_args(argv).rounds, figures))
+    rounds, figures = words.parse_args(argv).rounds, Figures()
+    figures.floor("effects", asyncio.run(play(range(rounds), figures)), rounds * RUNS_A_ROUND)
     asyncio.run(_plant(figures))
     return figures.code
