@@ -213,6 +213,7 @@ async def test_one_run_that_cannot_be_read_stops_no_other(
             engine.holds(bad)
 
 
+@pytest.mark.embedded_only("a cluster's timers wake runs, not an alarm of ours")
 @pytest.mark.parametrize("later", range(4))
 async def test_an_engine_that_is_stopped_as_an_alarm_comes_stops(tmp_path: Path, later: int) -> None:
     async with opened(tmp_path, OWN) as ground, ground.engine() as engine:
@@ -270,6 +271,9 @@ class Disk:
         self._ballast.unlink()
 
 
+ON_DISK = pytest.mark.embedded_only("the disk that is full is its file's, not that of a database server")
+
+
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
     place = tmp_path / "disk"
@@ -281,6 +285,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
     subprocess.run(["umount", str(place)], check=True)
 
 
+@ON_DISK
 @pytest.mark.usefixtures("quick")
 async def test_an_outcome_is_kept_until_there_is_room_and_nothing_else_is_begun(
     disk: Disk, caplog: pytest.LogCaptureFixture
@@ -304,6 +309,7 @@ async def test_an_outcome_is_kept_until_there_is_room_and_nothing_else_is_begun(
         engine.holds(run)
 
 
+@ON_DISK
 @pytest.mark.usefixtures("quick")
 async def test_our_own_tables_wait_for_room_too(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(disk.place, OWN, text=connector(limit=5_000)) as ground, ground.engine() as engine:
@@ -325,6 +331,7 @@ async def test_our_own_tables_wait_for_room_too(disk: Disk, monkeypatch: pytest.
         engine.holds(run)
 
 
+@ON_DISK
 @pytest.mark.usefixtures("quick")
 async def test_an_engine_ends_on_a_full_disk_and_the_next_one_asks(disk: Disk) -> None:
     async with opened(disk.place, TRIP, text=connector(limit=5_000)) as ground:

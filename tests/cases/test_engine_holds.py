@@ -16,7 +16,7 @@ from runner.people.rerun import wish_anew
 from runner.store.facts import RecordIsHeld, RunFilter
 from runner.store.log import SITE
 from tests.cases.ground import ME, Engine, connector, flow, intents, kinds_of, opened, until
-from tests.support.says import Say, late, refused
+from tests.support.says import HELD, Say, late, refused
 
 STEPS = """  - { id: plan, read: shop.plan, with: { code: pro } }
   - id: deal
@@ -34,6 +34,7 @@ def waits_for(run: str) -> str:
     return f"waits for customer/Aya, which run {run} (order) holds until person:me has answered"
 
 
+HELD_NO = Say(status=422, json={"message": "no"}, done=False, delay=-1)
 RECORD = "customer/${{ inputs.name }}"
 ORDER = flow("order", STEPS, on_failure="review", record=RECORD)
 UNDOES = flow("undoes", STEPS, record=RECORD)
@@ -83,13 +84,14 @@ async def test_whatever_ends_the_question_frees_the_record(tmp_path: Path, answe
 
 
 async def test_a_run_under_way_stops_before_its_next_change(tmp_path: Path) -> None:
-    async with opened(tmp_path, ORDER, text=connector(limit=3_000)) as ground, ground.engine() as engine:
+    async with opened(tmp_path, ORDER, text=connector(limit=30_000)) as ground, ground.engine() as engine:
         ground.shop.world.put("/plans/pro", {})
-        ground.shop.script("POST /deal", late(500))
+        ground.shop.script("POST /deal", HELD)
         ground.shop.script("POST /ticket", refused())
         two = await engine.start("order", "b", name="Aya")
         await until(lambda: ground.asked("/deal") == 1)
         one = await _broken(engine)
+        ground.shop.release()
         view = await engine.rest(two)
         assert (view.status, view.waiting_for) == ("waiting", waits_for(one))
         assert ground.asked("/ticket") == 1, "what was under way got its answer, and nothing new began"
@@ -99,13 +101,13 @@ async def test_a_run_under_way_stops_before_its_next_change(tmp_path: Path) -> N
 
 
 async def test_compensations_are_never_held(tmp_path: Path) -> None:
-    async with opened(tmp_path, ORDER, UNDOES, text=connector(limit=3_000)) as ground, ground.engine() as engine:
+    async with opened(tmp_path, ORDER, UNDOES, text=connector(limit=30_000)) as ground, ground.engine() as engine:
         ground.shop.world.put("/plans/pro", {})
-        slow_no = Say(status=422, json={"message": "no"}, done=False, delay=600)
-        ground.shop.script("POST /ticket", slow_no, refused())
+        ground.shop.script("POST /ticket", HELD_NO, refused())
         two = await engine.start("undoes", "b", name="Aya")
         await until(lambda: ground.asked("/ticket") == 1)
         one = await _broken(engine)
+        ground.shop.release()
         assert (await engine.rest(two)).status == "compensated"
         assert (ground.asked("/undo_deal"), engine.store.holder("customer/Aya")) == (1, one)
         engine.holds(two)
@@ -129,11 +131,13 @@ async def test_a_held_run_can_be_stopped_and_paused(tmp_path: Path) -> None:
 
 
 async def test_two_broken_runs_hold_it_until_both_are_answered(tmp_path: Path) -> None:
-    async with opened(tmp_path, ORDER, text=connector(limit=3_000)) as ground, ground.engine() as engine:
+    async with opened(tmp_path, ORDER, text=connector(limit=30_000)) as ground, ground.engine() as engine:
         ground.shop.world.put("/plans/pro", {})
-        ground.shop.script("POST /ticket", Say(status=422, json={"message": "no"}, done=False, delay=200), refused())
+        ground.shop.script("POST /ticket", HELD_NO, HELD_NO)
         one = await engine.start("order", "a", name="Aya")
         two = await engine.start("order", "b", name="Aya")
+        await until(lambda: ground.asked("/ticket") == 2)
+        ground.shop.release()
         await engine.until(one, "needs_person")
         await engine.until(two, "needs_person")
         three = (await engine.run("order", "c", name="Aya")).run

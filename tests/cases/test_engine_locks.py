@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from runner.store.batch import Batch
 from runner.store.facts import RecordIsHeld
 from tests.cases.ground import ME, Engine, Ground, connector, first, flow, kinds_of, opened, until
 from tests.cases.processes import serving
-from tests.support.says import Say, late, refused
+from tests.support.says import HELD, Say, late, refused
 
 NOTE = "${{ run.id }}"
 IN_THREE = "{ one: text, two: text or empty, three: text or empty }"
@@ -88,6 +89,10 @@ async def ended(engine: Engine, runs: Sequence[str]) -> None:
     await until(lambda: all(engine.store.run(run).ended_at is not None for run in runs), 20)
 
 
+def is_held(engine: Engine, run: str) -> bool:
+    return "RunHeld" in kinds_of(engine.events(run))
+
+
 async def called(ground: Ground, times: int) -> None:
     await until(lambda: ground.asked("/deal") == times)
 
@@ -127,8 +132,8 @@ async def test_without_the_rule_they_do_mix(tmp_path: Path, monkeypatch: pytest.
 
 async def test_the_unique_index_is_the_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever plans the write sees nobody; the database refuses all the same, and the run waits as it should."""
-    async with opened(tmp_path, BILL) as ground, ground.engine() as engine:
-        ground.shop.script("POST /deal", late(300))
+    async with opened(tmp_path, BILL, text=connector(limit=30_000)) as ground, ground.engine() as engine:
+        ground.shop.script("POST /deal", HELD)
         one = await engine.start("bill", "a", one="7")
         await until(lambda: ground.asked("/deal") == 1)
         seen = record_locks.Use.keeper
@@ -141,18 +146,28 @@ async def test_the_unique_index_is_the_rule(tmp_path: Path, monkeypatch: pytest.
         monkeypatch.setattr(record_locks.Use, "keeper", blind)
         two = await engine.start("bill", "b", one="7")
         await until(lambda: len(asked) > 2)
+        ground.shop.release()
         assert (await engine.until(two, "succeeded")).status == "succeeded"
         assert first(engine.events(two), e.RunHeld).by_run == one
         assert overlaps(ground) == []
 
 
-async def test_j3_runs_on_one_record_come_one_at_a_time_in_the_order_they_were_started(tmp_path: Path) -> None:
-    async with opened(tmp_path, LINE, BILL) as ground, ground.engine() as engine:
-        ground.shop.script("POST /deal", late(150))
+@pytest.mark.parametrize(
+    "stands",
+    [pytest.param(False, marks=pytest.mark.embedded_only("a cluster may begin the later of two runs first")), True],
+    ids=["in the order they were started", "in the order they came"],
+)
+async def test_j3_runs_on_one_record_come_one_at_a_time(tmp_path: Path, stands: bool) -> None:
+    async with opened(tmp_path, LINE, BILL, text=connector(limit=30_000)) as ground, ground.engine() as engine:
+        ground.shop.script("POST /deal", HELD)
         runs = []
         for at in range(8):
             runs.append(await engine.start("line" if at % 2 else "bill", f"k{at}", one="7"))
             await asyncio.sleep(0.003)
+            if stands:
+                await until(lambda: ground.asked("/deal") if len(runs) == 1 else is_held(engine, runs[-1]))
+        await called(ground, 1)
+        ground.shop.release()
         await ended(engine, runs)
         assert ledger(ground, "7") == runs
         held = [kinds_of(engine.events(run)).count("RunHeld") for run in runs]
@@ -175,21 +190,22 @@ async def wake_nobody(*_: object) -> None:
 
 async def test_a_run_that_nobody_wakes_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted mistake: whoever ends does not pass the record on. The sweeper names the run that is left."""
-    async with opened(tmp_path, BILL, text=connector(limit=3_000)) as ground, ground.engine() as engine:
-        ground.shop.script("POST /deal", late(300))
+    async with opened(tmp_path, BILL, text=connector(limit=30_000)) as ground, ground.engine() as engine:
+        ground.shop.script("POST /deal", HELD)
         one = await engine.start("bill", "a", one="7")
         await until(lambda: ground.asked("/deal") == 1)
         two = await engine.run("bill", "b", one="7")
         an_hour_on = MachineClock().now() + 3_600_000
         assert engine.store.without_witness(an_hour_on) == []
         monkeypatch.setattr(Carrier, "_pass_on", wake_nobody)
+        ground.shop.release()
         await engine.until(one, "succeeded")
         assert engine.store.without_witness(an_hour_on) == [two.run]
 
 
 async def test_who_waits_says_for_whom_and_costs_nothing(tmp_path: Path) -> None:
-    async with opened(tmp_path, BILL, PLAIN, text=connector(limit=3_000)) as ground, ground.engine() as engine:
-        ground.shop.script("POST /deal", late(600))
+    async with opened(tmp_path, BILL, PLAIN, text=connector(limit=30_000)) as ground, ground.engine() as engine:
+        ground.shop.script("POST /deal", HELD)
         one = await engine.start("bill", "a", one="17")
         await until(lambda: ground.asked("/deal") == 1)
         two = await engine.run("bill", "b", one="17")
@@ -198,6 +214,7 @@ async def test_who_waits_says_for_whom_and_costs_nothing(tmp_path: Path) -> None
         three = await engine.run("plain", "c", one="17")
         assert (three.status, three.waiting_for) == ("waiting", told), "a lock keeps off who only works on the record"
         assert not engine.driver.engine.is_at_work(two.run)
+        ground.shop.release()
         await engine.until(three.run, "succeeded")
         assert ledger(ground, "17") == [one, two.run, three.run]
 
@@ -336,11 +353,11 @@ async def test_an_empty_id_is_the_failure_of_its_step(tmp_path: Path, empty: str
 @pytest.mark.slow
 @pytest.mark.crash
 async def test_a_kill_between_the_lock_and_the_outcome(tmp_path: Path) -> None:
-    async with opened(tmp_path, BILL, text=connector(limit=2_000)) as ground:
+    async with opened(tmp_path, BILL, text=connector(limit=30_000)) as ground:
         async with serving(ground.folder) as process:
             reader = Amends(ground.project())
             async with reader.driver() as driver:
-                ground.shop.script("POST /deal", late(1_500))
+                ground.shop.script("POST /deal", HELD)
                 one = (await driver.start("bill", Wish(given={"one": "7"}, key="a", starter=ME))).run
                 await until(lambda: ground.asked("/deal") == 1)
                 two = (await driver.start("bill", Wish(given={"one": "7"}, key="b", starter=ME))).run
@@ -349,6 +366,7 @@ async def test_a_kill_between_the_lock_and_the_outcome(tmp_path: Path) -> None:
             await process.wait()
             assert reader.store.holder("invoice/7") == one
             reader.close()
+        ground.shop.release()
         async with ground.engine() as engine:
             await engine.until(two, "succeeded")
             assert (engine.store.run(one).status, locked(engine.events(one))) == ("succeeded", ["invoice/7"])
@@ -361,17 +379,21 @@ async def test_a_kill_between_the_lock_and_the_outcome(tmp_path: Path) -> None:
 
 async def _circle(ground: Ground, engine: Engine, size: int) -> list[str]:
     """Runs that each have a record and want the next one's. The last to want is the one that closes the circle."""
-    ground.shop.script("POST /deal", *(late(900 - 250 * (size - at)) for at in range(size)))
+    ground.shop.script("POST /deal", *[HELD] * size)
     runs = []
     for at in range(size):
         runs.append(await engine.start("across", f"k{at}", one=str(at), two=str((at + 1) % size)))
         await called(ground, at + 1)
+    for run in runs[:-1]:
+        ground.shop.held.pop(0)()
+        await until(partial(is_held, engine, run))
+    ground.shop.release()
     return runs
 
 
 @pytest.mark.parametrize("size", [2, 3])
 async def test_a_deadlock_is_found_and_named(tmp_path: Path, size: int) -> None:
-    async with opened(tmp_path, ACROSS, text=connector(limit=3_000)) as ground, ground.engine() as engine:
+    async with opened(tmp_path, ACROSS, text=connector(limit=30_000)) as ground, ground.engine() as engine:
         runs = await _circle(ground, engine, size)
         await ended(engine, runs)
         closed = [run for run in runs if engine.store.run(run).status == "compensated"]
@@ -390,12 +412,13 @@ async def test_a_deadlock_is_found_and_named(tmp_path: Path, size: int) -> None:
 
 
 async def test_a_circle_that_a_resumed_run_closes_is_found(tmp_path: Path) -> None:
-    async with opened(tmp_path, ACROSS, text=connector(limit=3_000)) as ground, ground.engine() as engine:
-        ground.shop.script("POST /deal", late(300), late(300))
+    async with opened(tmp_path, ACROSS, text=connector(limit=30_000)) as ground, ground.engine() as engine:
+        ground.shop.script("POST /deal", HELD, HELD)
         one = await engine.start("across", "a", one="1", two="2")
         two = await engine.start("across", "b", one="2", two="1")
         await until(lambda: ground.asked("/deal") == 2)
         await engine.act(one, "pause")
+        ground.shop.release()
         await engine.until(two, "waiting")
         assert (await engine.order(one, "resume")).status == "compensated"
         await engine.until(two, "succeeded")
@@ -420,7 +443,7 @@ async def test_to_wait_for_one_that_rests_with_a_person_is_no_deadlock(tmp_path:
 async def test_without_the_search_they_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted mistake."""
     monkeypatch.setattr("runner.store.work.find_circle", lambda *_: ())
-    async with opened(tmp_path, ACROSS, text=connector(limit=3_000)) as ground, ground.engine() as engine:
+    async with opened(tmp_path, ACROSS, text=connector(limit=30_000)) as ground, ground.engine() as engine:
         runs = await _circle(ground, engine, 2)
         for run in runs:
             await engine.until(run, "waiting")

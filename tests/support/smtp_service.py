@@ -37,7 +37,7 @@ class SmtpScript:
 
     `replies` maps an address to what RCPT is answered: a text = always, a list = first, second …
     `after_dot` speaks of messages that were received whole: `ok`, `drop` (kept, line closed), `reset` (kept, RST),
-    `delay 3000` (kept, answered that many ms later), or a reply such as `451 4.3.0 try later` (not kept).
+    `delay 3000` (kept, answered that many ms later), `held` (kept, answered at `release`), or a reply such as `451 4.3.0 try later` (not kept).
     `at_ehlo` and `at_connect` speak of connections: `ok`, `drop`; at EHLO also `delay 3000`. `users` are logins that
     are accepted (and then demanded), `plain_login` offers them without TLS.
     """
@@ -108,6 +108,7 @@ class SmtpService:
         self.port = port
         self.open_wires: set[_Wire] = set()
         self._ledger = ledger
+        self._released = asyncio.Event()
         self._server: asyncio.Server | None = None
         self._rcpt_replies: dict[str, deque[str]] = {}
         self._queues: dict[str, deque[str]] = {}
@@ -121,6 +122,10 @@ class SmtpService:
             address: deque(said) for address, said in script.replies.items() if not isinstance(said, str)
         }
         self._queues = {name: deque(getattr(script, name)) for name in ("after_dot", "at_ehlo", "at_connect")}
+
+    def release(self) -> None:
+        """Lets the answers go that are held, now and from now on."""
+        self._released.set()
 
     def take(self, name: str) -> str:
         """The next word of a list, `ok` when it is used up."""
@@ -222,6 +227,8 @@ class SmtpService:
             _abort(server, resets=told == "reset")
         elif told.startswith("delay"):
             await asyncio.sleep(int(told.split()[1]) / 1000)
+        elif told == "held":
+            await self._released.wait()
         return "250 2.0.0 Kept"
 
     def _reply_to(self, address: str) -> str:

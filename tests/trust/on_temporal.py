@@ -1,45 +1,62 @@
 """A pytest plugin (`-p tests.trust.on_temporal`): every engine of the tests is driven by a real Temporal cluster.
 
-The tests are as they are; only who drives is another, and takes longer, so they wait longer. The address of the cluster
-is in TESTS_TEMPORAL.
+The tests are as they are; only who drives is another, and takes longer, so they wait longer. Where TESTS_TOLD names a
+file, each test that begins and each that ends is a line there.
 """
 
 from __future__ import annotations
 
-import hashlib
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
 
-from runner import app
-from runner.clock import Clock
-from runner.engine.carrier import Carrier
-from runner.engine.driven import Desk
-from runner.engine.temporal.engine import TemporalEngine
-from runner.language.project import Project
-from runner.language.settings import Cluster
-from runner.outside import ProjectOutside
-from runner.store.sql import SqlStore
+import pytest
+
 from tests.cases import ground
+from tests.trust.turning import turn
 
-ADDRESS = os.environ.get("TESTS_TEMPORAL", "")
-PATIENCE = 40.0
-"""Seconds that a test waits for something, instead of five."""
-
-
-def made_engine(
-    project: Project, store: SqlStore, outside: ProjectOutside, clock: Clock, desk: Desk, *, lasts: bool = True,
-    only: Sequence[str] = (),
-) -> Carrier:  # fmt: skip
-    """As the product's, whatever amends.yaml says."""
-    queue = "t" + hashlib.sha256(str(project.folder).encode()).hexdigest()[:12]
-    return TemporalEngine(
-        store, outside, clock, cluster=Cluster(address=ADDRESS, queue=queue), folder=project.folder,
-        secret=outside.secret, lasts=False, workers=project.settings.runs_at_once, desk=desk,
-    )  # fmt: skip
+PATIENCE, BOUND = 90.0, 300
+"""Seconds that a test waits for something, at least; and that it may take, whatever it says itself."""
 
 
 def pytest_configure() -> None:
-    """Before any test."""
-    if ADDRESS:
-        setattr(app, "made_engine", made_engine)  # noqa: B010 - a name that the module only imports
-        ground.until.__defaults__ = (PATIENCE,)
+    """Before any test; for the processes that tests start, too."""
+    turn()
+    setattr(ground, "until", partial(_waits, ground.until))  # noqa: B010
+    first = str(Path(__file__).with_name("turned"))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (first, os.environ.get("PYTHONPATH", ""))))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is about the embedded engine alone says why."""
+    for item in items:
+        item.own_markers.insert(0, pytest.mark.timeout(BOUND).mark)
+        if mark := item.get_closest_marker("embedded_only"):
+            item.add_marker(pytest.mark.skip(reason=f"embedded only: {mark.args[0]}"))
+
+
+def pytest_runtest_logstart(nodeid: str) -> None:
+    _tell({"test": nodeid, "is": "begun"})
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when == "call" or not report.passed:
+        why = report.longrepr[2] if isinstance(report.longrepr, tuple) else _last_line(report)
+        _tell({"test": report.nodeid, "is": report.outcome, "why": why, "seconds": report.duration})
+
+
+async def _waits(until: Callable[..., Awaitable[None]], is_so: Callable[[], object], seconds: float = 0.0) -> None:
+    await until(is_so, max(seconds, PATIENCE))
+
+
+def _last_line(report: pytest.TestReport) -> str:
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return "" if crash is None else str(crash.message).partition("\n")[0]
+
+
+def _tell(line: dict[str, object]) -> None:
+    if place := os.environ.get("TESTS_TOLD"):
+        with Path(place).open("a", encoding="utf-8") as told:
+            told.write(json.dumps(line) + "\n")

@@ -14,6 +14,7 @@ SUITES = {
     "netns": "tests.trust.netns",
     "network": "tests.trust.network",
     "power": "tests.trust.power",
+    "scenes": "tests.trust.scenes",
     "secrets": "tests.trust.secrets",
     "simulation": "tests.trust.simulation",
     "temporal_kills": "tests.trust.temporal_kills",

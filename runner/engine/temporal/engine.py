@@ -31,7 +31,7 @@ from runner.engine.alarm import SWEEP
 from runner.engine.carrier import Carrier
 from runner.engine.driven import OPEN_DESK, Desk, Driven, Outside
 from runner.engine.temporal.cluster import connect, make_current, shows_attributes
-from runner.engine.temporal.workflow import CARRY, RUN, SILENCE, Began, Rested, RunWorkflow
+from runner.engine.temporal.workflow import CARRY, LATEST, RUN, SILENCE, SOON, Began, Rested, RunWorkflow
 from runner.errors import StoreError, StoreUnwritable
 from runner.language.settings import Cluster
 from runner.store.company import Left
@@ -41,7 +41,6 @@ log = logging.getLogger("amends.engine")
 GRACE = 5.0
 LONGEST_STOP = 3 * GRACE
 """Seconds within which a stop is over, also where the cluster does not answer."""
-AFTER_DEFECT = timedelta(seconds=30)
 BEAT = SILENCE.total_seconds() / 4
 LINGERS = SECOND
 """A run that is due again so soon (ms) stays with who carries it: a timer of the cluster costs more."""
@@ -270,11 +269,12 @@ class TemporalEngine(Carrier):
         except StoreUnwritable as refused:
             log.error("run %s: what became of a call could not be recorded any more: %s", run, refused)
         except Exception:
-            log.exception("run %s cannot be carried on; it is tried again in %d s", run, AFTER_DEFECT.seconds)
+            pause = min(SOON * 2 ** min(activity.info().attempt - 1, 10), LATEST)
+            log.exception("run %s cannot be driven on; it is tried again in %g s", run, pause.total_seconds())
         finally:
             beating.cancel()
         # Nothing of what went wrong travels: it may name what the run is about.
-        raise ApplicationError("the log of the worker says why", next_retry_delay=AFTER_DEFECT) from None
+        raise ApplicationError("the log of the worker says why") from None
 
     async def _beat(self) -> None:
         while True:

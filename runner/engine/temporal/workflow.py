@@ -21,7 +21,9 @@ MOST_EVENTS = 2_000
 LONGEST_STRETCH = timedelta(days=7)
 SILENCE = timedelta(seconds=10)
 """A worker that says nothing for so long is taken for dead."""
-AGAIN = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30))
+SOON, LATEST = timedelta(seconds=1), timedelta(seconds=30)
+AGAIN = RetryPolicy(initial_interval=SOON, backoff_coefficient=2, maximum_interval=LATEST)
+"""A run that could not be carried is tried again after `SOON`, then after twice as long each time."""
 
 
 @dataclass(frozen=True, kw_only=True)
