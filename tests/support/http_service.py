@@ -121,6 +121,8 @@ class HttpService:
         for script in self._scripts:
             said = script.take(line)
             if said is not None:
+                if not script.queue and script.always is None:
+                    self._scripts.remove(script)
                 return said
         return AS_USUAL
 

@@ -60,10 +60,15 @@ def key_at(intent: e.CallIntended) -> str:
 
 def _intents(log: Installation) -> Iterator[tuple[str, e.CallIntended]]:
     """Every first attempt (it holds the request) of every writing call: (run, intent)."""
-    for run, events in log.logs.items():
-        for event in events:
-            if isinstance(event, e.CallIntended) and event.purpose in WRITES and event.request:
-                yield run, event
+    for run in log.logs:
+        yield from ((run, intent) for intent in _intents_of(log, run))
+
+
+def _intents_of(log: Installation, run: str) -> Iterator[e.CallIntended]:
+    """Those of one run."""
+    for event in log.logs[run]:
+        if isinstance(event, e.CallIntended) and event.purpose in WRITES and event.request:
+            yield event
 
 
 def _is_covered(intent: e.CallIntended, ledger: Truth) -> bool:
@@ -176,7 +181,7 @@ def a_no_did_nothing(log: Installation, ledger: Truth) -> Iterator[str]:
         for event in events:
             if isinstance(event, e.OutcomeEvent):
                 outcomes.setdefault((*event.call, event.generation), []).append(event)
-        for intent in (i for r, i in _intents(log) if r == run):
+        for intent in _intents_of(log, run):
             said, key = outcomes.get((*intent.call, intent.generation), []), key_at(intent)
             if (
                 said
@@ -426,7 +431,7 @@ def _story(log: Installation, ledger: Truth, run: str, bundle: Bundle) -> Story:
     events = log.logs[run]
     known = _known(events)
     landed = []
-    for _, intent in ((r, i) for r, i in _intents(log) if r == run):
+    for intent in _intents_of(log, run):
         is_done = (*intent.call, intent.generation) in known
         times = ledger.effects.get(key_at(intent), 0) if _is_covered(intent, ledger) else int(is_done)
         landed += [

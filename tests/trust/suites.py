@@ -17,6 +17,7 @@ SUITES = {
     "scenes": "tests.trust.scenes",
     "secrets": "tests.trust.secrets",
     "simulation": "tests.trust.simulation",
+    "soak": "tests.trust.soak",
     "temporal_kills": "tests.trust.temporal_kills",
     "upgrades": "tests.trust.upgrades",
     "workers": "tests.trust.workers",
