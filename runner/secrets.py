@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from runner.contract import Json
-from runner.errors import SecretMissing, SettingsError
+from runner.errors import SecretMissing, SettingsError, StoreError
 
 SHORTEST = 6
 """A shorter secret is refused: taking it out of every text would take out half the text."""
@@ -330,7 +330,8 @@ def _cut(text: str, cuts: list[tuple[int, int, str]]) -> str:
 
 
 class LogFilter(logging.Filter):
-    """Takes every known secret out of log records, those of libraries too, their tracebacks included."""
+    """Takes every known secret out of log records, those of libraries too, their tracebacks included; what the store
+    refuses says all there is to say in its sentence, and needs no traceback."""
 
     def __init__(self, secrets: Secrets) -> None:
         super().__init__()
@@ -347,6 +348,8 @@ class LogFilter(logging.Filter):
             message = record.getMessage()
         except (TypeError, ValueError):
             message = str(record.msg)
+        if record.exc_info and isinstance(refused := record.exc_info[1], StoreError):
+            message, record.exc_info = f"{message}: {refused}", None
         record.msg, record.args = self._secrets.redact(message), ()
         for name in LOGGED:
             if isinstance(value := getattr(record, name, None), str):

@@ -21,6 +21,7 @@ from opentelemetry.trace import StatusCode
 
 from runner.app import Amends
 from runner.cli.logs import JsonLines
+from runner.errors import StoreUnwritable
 from runner.secrets import LogFilter, Secrets
 from runner.tracing import Traces
 from tests.cli.terminal import Running, amends
@@ -67,11 +68,17 @@ def test_a_line_is_one_object_without_secrets(tmp_path: Path, capsys: pytest.Cap
             raise ValueError(SECRET)
         except ValueError:
             log.exception("run %s cannot go on", "r2", extra={"run": "r2"})
+        try:
+            raise StoreUnwritable(f"{SECRET} could not be reached")
+        except StoreUnwritable:
+            log.exception("messages cannot be sent; it is tried again in %g s", 5.0)
     finally:
         log.removeHandler(handler)
     told = capsys.readouterr().err
-    first, second = map(json.loads, told.splitlines())
+    first, second, third = map(json.loads, told.splitlines())
     assert SECRET not in told
+    assert third["event"] == ("messages cannot be sent; it is tried again in 5 s: [secret TOKEN] could not be reached")
+    assert "defect" not in third
     assert first.pop("at").endswith("Z")
     assert first == {
         "event": "it says [secret TOKEN]\nand more", "level": "warning", "logger": "amends.some_part", "run": "r1",
