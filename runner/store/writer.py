@@ -266,7 +266,7 @@ class Writer:
 
     def _transact(self, group: list[Waiting], plan: Callable[[Connection, list[Waiting]], Batch]) -> None:
         connection = self._connected()
-        began = time.perf_counter()
+        began, last = time.perf_counter(), self.site
         self._file.begin(self._cursor)
         try:
             if self.shared is not None:
@@ -276,6 +276,7 @@ class Writer:
                 self.site = replace(self.site, commit_no=number - 1)
             batch = plan(connection, group)
             if not batch.written:
+                self.site = last  # its number was taken, and no commit has it
                 self._file.end(connection, commit=False)
                 return
             if batch.site.commit_no + 1 > self._anchor.end:
@@ -283,6 +284,7 @@ class Writer:
             site = batch.seal()
             self._file.end(connection, commit=True)
         except BaseException:
+            self.site = last
             self._file.end(connection, commit=False)
             raise
         self.site = site

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from runner.core.events import ConnectionHeld, FlowHeld, FlowReleased, RecordHeld, RunPaused, StopRequested
-from runner.errors import EngineBusy, RunKeyConflict, SequenceConflict
+from runner.errors import EngineBusy, RunKeyConflict, SequenceConflict, StoreUnwritable
 from runner.store.company import HeldByPerson, RunTaken
 from runner.store.copying import copy_database
 from runner.store.facts import Append, RecordIsHeld, RunColumns
@@ -39,6 +39,26 @@ def engines(tmp_path: Path, database: str) -> Iterator[list[SqlStore]]:
     yield found
     for store in found:
         store.close()
+
+
+async def test_a_number_without_a_commit_is_none_of_the_databases(tmp_path: Path, database: str) -> None:
+    store = opened(tmp_path / "one", database)
+    await store.write(lambda connection: None)
+    for _ in range(3):
+        await store.write_columns("nobody", 1, RUNNING)  # nothing is written, and a number was taken
+    fence = store.fence()
+    for _ in range(2):
+        with pytest.raises(StoreUnwritable):
+            await store.write(
+                lambda connection: connection.exec_driver_sql("SELECT pg_terminate_backend(pg_backend_pid())")
+            )
+    await store.write(lambda connection: None)
+    assert store.fence() == fence, "it took itself for dead"
+    await store.write_columns("nobody", 1, RUNNING)
+    store.close()
+    again = opened(tmp_path / "one", database)
+    assert not again.restored, again.why_restored
+    again.close()
 
 
 def decision(store: SqlStore, run: str, *, rests: bool = False) -> Append:
