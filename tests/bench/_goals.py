@@ -52,17 +52,17 @@ class Judged:
 
 def bench(
     name: str, summary: str, arguments: Sequence[str], measure: Callable[[argparse.Namespace], Judged],
-    *, size: int, of: str, peers: bool = False, databases: bool = True,
+    *, size: int, of: str, peers: bool = False, databases: bool = True, kept: str = "sqlite",
 ) -> int:  # fmt: skip
     """Runs one bench with its options and prints its lines. The exit code: 1 where the figures are worth nothing."""
     asked = argparse.ArgumentParser(prog=f"python -m tests.bench {name}", description=summary)
     asked.add_argument("--size", type=int, default=size, help=f"{of} (default {size})")
     if databases:
-        asked.add_argument("--database", default="sqlite", choices=("sqlite", "postgresql"))
+        asked.add_argument("--database", default=kept, choices=("sqlite", "postgresql"))
     if peers:
         asked.add_argument("--peer", action="append", default=[], choices=("dbos", "restate"))
     given = asked.parse_args(arguments)
-    kept = getattr(given, "database", "sqlite")
+    kept = getattr(given, "database", kept)
     durable = "SQLite, synchronous FULL" if kept == "sqlite" else "PostgreSQL, fsync and synchronous_commit on"
     print(f"{floor.machine()}; {given.size} {of}; {durable}", flush=True)
     judged = measure(given)

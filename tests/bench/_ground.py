@@ -76,6 +76,20 @@ steps:
     with: { step: 1 }
     compensate: { none: It only counts. }
 """
+AMID = """inputs: { number: text }
+steps:
+  - { id: s0, do: nothing.make, with: { step: 0 }, unattended: It only counts., compensate: { none: It only counts. } }
+  - { id: s1, do: nothing.make, with: { step: 1 }, unattended: It only counts., compensate: { none: It only counts. } }
+  - id: go
+    approve: Send ${{ inputs.number }}?
+    covers: [s2, s3, s4]
+    by: [person:ann, person:root]
+    within: 300 days
+  - { id: s2, do: nothing.make, with: { step: 2 }, compensate: { none: It only counts. } }
+  - { id: s3, do: nothing.make, with: { step: 3 }, compensate: { none: It only counts. } }
+  - { id: s4, do: nothing.make, with: { step: 4 }, compensate: { none: It only counts. } }
+"""
+"""Two steps, a person, three steps."""
 PEOPLE = "people:\n  ann: { name: Ann, mail: ann@example.test, role: approver }\n  root: { name: Root, mail: root@example.test, role: admin }\n"
 
 
@@ -98,6 +112,7 @@ FLOWS: Mapping[str, str] = {
     "later": LATER,
     "parked": PARKED,
     "asked": ASKED,
+    "amid": AMID,
 }
 
 

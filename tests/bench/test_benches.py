@@ -7,7 +7,8 @@ import re
 import pytest
 from sqlalchemy import select
 
-from tests.bench import cli, growth, start, timers, wait
+from tests.bench import _ground as ground
+from tests.bench import cli, growth, start, temporal, timers, wait
 from tests.bench.__main__ import WITH_GOALS, bench_names, main
 from tests.support.processes import HttpProcess
 
@@ -45,6 +46,8 @@ def test_a_drill_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.search(r"one flow of 3 steps: 48 rows in \d+\.\d s", told)
 
 
+STRETCH = 12
+"""Events of a run without a wait, as README has it."""
 SIZES = {"start": 40, "wait": 10, "queue": 40, "timers": 10, "growth": 100, "cli": 2}
 
 
@@ -57,6 +60,19 @@ def test_goals_are_told_beside_what_was_measured(
     size = SIZES.get(name, 8)
     assert main([name, "--size", str(size)]) == 0
     assert re.search(rf"\| {name} \| [^|]+ \| \d[^|]+ \| (met|missed) \|", capsys.readouterr().out)
+
+
+def test_a_cluster_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside plain Temporal; and who pays the cluster for each step has more events there than who does not."""
+    monkeypatch.setattr(temporal, "IDLE_FOR", 0.1)
+    waited = temporal.bare("wait", 2, "-")
+    assert waited.waits.server > 0
+    assert waited.approved.events > STRETCH
+    with ground.service() as service:
+        stepwise, wrong = temporal.ours(temporal.STEPWISE, "saga", 1, service.origin)
+        assert wrong + ground.effects(service, effects=ground.STEPS) == []
+    assert min(stepwise.worker, stepwise.server, stepwise.database) > 0
+    assert stepwise.events >= STRETCH + (ground.STEPS - 1) * 3
 
 
 def test_a_miscount_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
