@@ -216,6 +216,21 @@ async def test_a_connection_is_reached_by_its_own_workers_alone(tmp_path: Path, 
         assert ground.effects() == ["/reserve", "/charge"]
 
 
+async def test_a_run_that_stands_still_is_woken_ever_more_seldom(tmp_path: Path, temporal: TemporalServer) -> None:
+    """Nobody reaches its connection: the cluster has not lost it, and is not told so each minute."""
+    async with driven(tmp_path, temporal, more=", apart: [shop]") as ground, ground.engine() as engine:
+        run, found = await engine.start("saga", "k1", name="a"), []
+        driver = engine.driver.engine
+        assert isinstance(driver, TemporalEngine)
+        for _ in range(9):
+            await asyncio.sleep(0.1)
+            while driver.is_at_work(run):  # noqa: ASYNC110 - nobody tells of it
+                await asyncio.sleep(0.02)
+            found.append(await driver.wake_forgotten(settled=0))
+        assert found == [1, 1, 0, 1, 0, 0, 0, 1, 0]
+        assert ground.effects() == []
+
+
 def beside(ground: Ground, engine: Engine, **words: Any) -> TemporalEngine:
     """Another engine of the same log."""
     return TemporalEngine(

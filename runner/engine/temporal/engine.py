@@ -59,6 +59,8 @@ SETTLED = 10 * SECOND
 """A run that was changed in the last so many ms is being worked on."""
 SWEEPS_EVERY = MINUTE / 1000
 """Seconds from one look for forgotten runs to the next."""
+SELDOMEST = 8
+"""A run that stands still is woken at least at each so manyth look."""
 MOST_QUEUED = 1_000
 """So many queued runs of a flow are looked at in one sweep, the oldest first."""
 AT_A_TIME = 50
@@ -96,6 +98,7 @@ class TemporalEngine(Carrier):
         self._to_send: asyncio.Queue[str] = asyncio.Queue()
         self._background: list[asyncio.Task[None]] = []
         self._is_shown = False
+        self._swept: dict[str, tuple[int, int]] = {}
 
     # -- from outside --
 
@@ -116,7 +119,8 @@ class TemporalEngine(Carrier):
             self._background.append(asyncio.create_task(self._store.listen(self._hear)))
         if self._only:
             return
-        await self.wake_forgotten(settled=0, soon=SWEEP)
+        if not self._lasts or await self._store.take_on(DUTY):  # else another worker sees to them
+            await self.wake_forgotten(settled=0, soon=SWEEP)
         for event in self._store.open_events():
             await self._feed(event_id=event)
 
@@ -378,16 +382,25 @@ class TemporalEngine(Carrier):
 
     async def wake_forgotten(self, settled: int = SETTLED, soon: int = 0) -> int:
         """Wakes the runs that are overdue, were reported about, or would be woken by nothing; how many. Those that
-        changed within `settled` ms are being worked on. `soon`: nothing will have come for them by then."""
+        changed within `settled` ms are being worked on. `soon`: nothing will have come for them by then.
+
+        One that still stands where it stood is woken at the next look, then each second, fourth and eighth: a cluster
+        that is slow has not lost it."""
         now, store = self._clock.now(), self._store
         left = {*store.unfinished(paused=False), *store.due(now - settled), *store.in_line()}
         left |= {run for flow in store.queued_flows() for run in store.queued(flow, 0, MOST_QUEUED)}
         left |= {*store.without_witness(now + soon)}
-        count = 0
+        count, before, self._swept = 0, self._swept, {}
         for number, run in enumerate(sorted(left)):
             if number % AT_A_TIME == 0:
                 await asyncio.sleep(0)
-            if not self.is_at_work(run) and (not settled or store.run(run).updated_at <= now - settled):
+            changed = store.run(run).updated_at
+            if self.is_at_work(run) or (settled and changed > now - settled):
+                continue
+            at, times = before.get(run, (changed, 0))
+            times = times + 1 if at == changed else 1
+            self._swept[run] = changed, times
+            if times & (times - 1) == 0 or times % SELDOMEST == 0:
                 self.wake(run)
                 count += 1
         return count
