@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 SHOWN = 20
-"""Wrong things that are printed; the others are counted."""
+"""Wrong things that are printed; the others are counted, by their kind."""
+NAMES = re.compile(r"(?!I\d+:)\S*\d\S*")
+"""Whatever tells one wrong thing from another of its kind: a word with a digit in it."""
 
 
 @dataclass(kw_only=True)
@@ -24,9 +28,15 @@ class Figures:
         print(f"{name}: {value}", flush=True)
 
     def broken(self, sentences: Sequence[str]) -> None:
-        """What must not be."""
-        for sentence in sentences[: max(SHOWN - len(self.wrong), 0)]:
+        """What must not be. Where some are not shown, each kind is, so that none hides another."""
+        room = max(SHOWN - len(self.wrong), 0)
+        for sentence in sentences[:room]:
             print(f"wrong: {sentence}", flush=True)
+        kinds: defaultdict[str, list[str]] = defaultdict(list)
+        for sentence in sentences if len(sentences) > room else ():
+            kinds[NAMES.sub("…", sentence)].append(sentence)
+        for of in kinds.values():
+            print(f"wrong, {len(of)} of this kind: {of[0]}", flush=True)
         self.wrong += sentences
 
     def planted(self, caught: Mapping[str, str]) -> None:

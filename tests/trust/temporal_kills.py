@@ -55,12 +55,16 @@ PATIENCE = 600.0
 SLOWLY, VERY_SLOWLY = 100, 600
 """ms until the receiver answers, and so long for what is done once: so that calls are out when a worker dies."""
 LOOK = 0.1
-LONGEST_WAIT = 4.0
-"""Seconds that the next kill waits for somebody at work."""
-ENTRIES = "SELECT coalesce(sum(seq), 0) FROM runs"
+LONGEST_WAIT = 8.0
+"""Seconds that the next kill waits for a call that is out."""
+LONGEST_PAUSE = 3.0
+"""Seconds between two kills, at the most, before that."""
 BUSY = (
-    "SELECT name FROM engines JOIN runs USING (fence) WHERE ended_at IS NULL GROUP BY name ORDER BY count(*) DESC, name"
+    "SELECT name FROM engines JOIN runs USING (fence) JOIN log ON log.run_id = runs.run_id AND log.seq = runs.seq"
+    " WHERE type = 'CallIntended' GROUP BY name"
+    " ORDER BY bool_or(data ~ 'service.(undo_)?(once|asked)') DESC, count(*) DESC, name"
 )
+"""Workers by the calls they have out; first those with one that a repeated request would do twice."""
 NEEDS_LOOK = ("waiting", "needs_person")
 SEVERAL = 500
 NO = 10
@@ -237,14 +241,13 @@ async def _start(storm: Storm, driver: OwnDriver, names: Sequence[str]) -> None:
 
 
 async def _victim(storm: Storm, driver: OwnDriver) -> int:
-    """The worker that drives most runs just now, once one drives any and the log has grown a little; after a while
-    whichever.
-    """
-    grown, until = _asked(driver, ENTRIES)[0][0] + storm.rng.randint(1, 30), time.monotonic() + LONGEST_WAIT
+    """The worker that has most calls out just now, once one has any; after a while whichever."""
+    until = time.monotonic() + LONGEST_WAIT
+    await asyncio.sleep(storm.rng.uniform(0, LONGEST_PAUSE))
     while time.monotonic() < until:
         busy = [int(name.partition(":")[2].split()[0]) for (name,) in _asked(driver, BUSY)]
         found = [storm.alive.index(worker) for worker in busy if worker in storm.alive]
-        if found and _asked(driver, ENTRIES)[0][0] >= grown:
+        if found:
             return found[0]
         await asyncio.sleep(LOOK / 4)
     return storm.rng.randrange(WORKERS)
@@ -270,10 +273,13 @@ def _kill_server(storm: Storm) -> None:
 
 
 async def _answer_all(storm: Storm, driver: OwnDriver) -> None:
+    seen: dict[str, int] = {}  # whoever looks at every run each time takes the CPU that the workers need
     while True:
         for view in driver.store.runs(RunFilter(status=NEEDS_LOOK, limit=SEVERAL)):
-            with contextlib.suppress(NotPossible):  # it went on meanwhile
-                await _answer(storm, driver, view)
+            if seen.get(view.run) != view.seq:
+                seen[view.run] = view.seq
+                with contextlib.suppress(NotPossible):  # it went on meanwhile
+                    await _answer(storm, driver, view)
         await asyncio.sleep(LOOK)
 
 
@@ -319,9 +325,9 @@ def _honest(storm: Storm, state: State, question: HandOff) -> Order:
 def _lost(storm: Storm, log: Installation) -> list[str]:
     found = [f"run {run} is gone" for run in storm.wanted if run not in log.views]
     for run, flow in storm.wanted.items():
-        status = log.views[run].status if run in log.views else ENDS[flow]
-        if status != ENDS[flow]:
-            found.append(f"run {run} of {flow} is {status} and not {ENDS[flow]}")
+        view = log.views.get(run)
+        if view is not None and view.status != ENDS[flow]:
+            found.append(f"run {run} of {flow} is {view.status} ({view.at_step or 'nowhere'}) and not {ENDS[flow]}")
     return found
 
 
