@@ -50,11 +50,12 @@ from tests.trust.oracle import broken
 from tests.trust.worker_host import SAID, WorkerHost
 
 WORKERS, CARRIES_NOTHING = 3, ("nowhere",)
-PATIENCE = 600.0
-"""Seconds for the last run to end, after the last kill."""
+PATIENCE, LONGEST = 600.0, 7200.0
+"""Seconds for the next run to end or to go on, after the last kill, however slow the machine is; and for all of them."""
 SLOWLY, VERY_SLOWLY = 100, 600
 """ms until the receiver answers, and so long for what is done once: so that calls are out when a worker dies."""
 LOOK = 0.1
+ENTRIES = "SELECT coalesce(sum(seq), 0) FROM runs"
 LONGEST_WAIT = 8.0
 """Seconds that the next kill waits for a call that is out."""
 LONGEST_PAUSE = 3.0
@@ -150,6 +151,8 @@ class Storm:
     wanted: dict[str, str] = field(default_factory=dict)
     asked: Counter[str] = field(default_factory=Counter)
     taken_over: int = 0
+    calm_after: float = 0.0
+    """Seconds from the last kill until the last run had ended."""
 
     def host(self, number: int) -> Path:
         """The project folder of a worker; that of the conductor is the last."""
@@ -202,11 +205,7 @@ async def play(storm: Storm) -> list[str]:
         people = asyncio.create_task(_answer_all(storm, driver))
         try:
             await _storm(storm, driver)
-            until = time.monotonic() + PATIENCE
-            while time.monotonic() < until and not people.done():
-                if driver.store.counts().keys() <= {*ENDS.values(), "closed"}:
-                    break
-                await asyncio.sleep(LOOK)
+            await _calm(storm, driver, people)
         finally:
             people.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -228,6 +227,19 @@ async def _storm(storm: Storm, driver: OwnDriver) -> None:
             await asyncio.to_thread(_kill_server, storm)
         if storm.killed < storm.kills:
             _kill_worker(storm, at)
+
+
+async def _calm(storm: Storm, driver: OwnDriver, people: asyncio.Task[None]) -> None:
+    """Returns when all runs have ended, or nothing goes on any more."""
+    began = grown_at = time.monotonic()
+    entries = 0
+    while not people.done() and time.monotonic() < min(grown_at + PATIENCE, began + LONGEST):
+        if driver.store.counts().keys() <= {*ENDS.values(), "closed"}:
+            break
+        if (now := _asked(driver, ENTRIES)[0][0]) != entries:
+            entries, grown_at = now, time.monotonic()
+        await asyncio.sleep(LOOK)
+    storm.calm_after = time.monotonic() - began
 
 
 async def _start(storm: Storm, driver: OwnDriver, names: Sequence[str]) -> None:
@@ -362,6 +374,7 @@ def run(argv: Sequence[str]) -> int:
         wrong = asyncio.run(play(storm))
         effects = storm.service.ledger()["by_key"]
     figures.say("wall", f"{time.monotonic() - began:.0f} s")
+    figures.say("all had ended after the last kill within", f"{storm.calm_after:.0f} s")
     figures.say("runs by how they were to end", dict(Counter(ENDS[flow] for flow in storm.wanted.values())))
     figures.say("asked of people", dict(storm.asked))
     figures.broken(wrong)
