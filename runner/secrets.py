@@ -137,6 +137,7 @@ class Secrets:
 
     def _renew(self) -> None:
         known = {value: name for name, values in self._lent.items() for value in values} | self._known
+        known = {piece: name for value, name in known.items() for piece in pieces_of(value)} | known
         found = {needle: f"[secret {name}]" for value, name in known.items() for needle in forms_of(value)}
         self._needles = tuple(sorted(found.items(), key=lambda pair: -len(pair[0])))
 
@@ -232,6 +233,47 @@ def forms_of(value: str, shortest: int = SHORTEST) -> tuple[str, ...]:
         found.update(_base64_parts(raw))
         found.update((raw.hex(), raw.hex().upper()))
     return tuple(found)
+
+
+def pieces_of(value: str) -> tuple[str, ...]:
+    """What is secret by itself in an address: its password, the whole path, and those pieces of user, host, path and query
+    that nobody made up. A short piece or a plain word is only known in the whole address: it stands elsewhere too.
+    """
+    found = _ADDRESS.fullmatch(value.strip())
+    if found is None:
+        return ()
+    user, _, password = found["who"].partition(":")
+    names = {piece.lower() for piece in re.split("[:/]", f"{found['scheme']}/{user}/{found['host']}{found['path']}")}
+    pieces = {password} if _is_password(password) and password.lower() not in names else set()
+    if not _OF_DATABASES.match(found["scheme"]):
+        whole = found["path"] + found["rest"]
+        pieces |= {whole} if len(whole) >= _LONG and any(map(str.isdigit, whole)) else set()
+        hosts = () if "." in found["host"] else found["host"].split(":")  # some chats have a token there
+        pieces |= {piece for piece in (user, *hosts, *found["path"].split("/")) if _is_made(piece)}
+    for pair in re.split("[?&;#]", found["rest"]):
+        name, _, piece = pair.partition("=")
+        if _is_made(piece) or (_TELLING.search(name) and _is_password(piece)):
+            pieces.add(piece)
+    return tuple(pieces)
+
+
+_ADDRESS = re.compile(
+    r"(?P<scheme>[A-Za-z][\w+.-]*)://(?P<who>(?:[^/?#]*(?=@))?)@?(?P<host>[^/?#]*)(?P<path>[^?#]*)(?P<rest>\S*)"
+)
+_OF_DATABASES = re.compile(r"(postgres|mysql|mariadb|sqlite|oracle|mssql)")
+_TELLING = re.compile(r"(?i)pass|pwd|token|secret|key|sig")
+_LONG, _MIXED = 16, 10
+
+
+def _is_password(piece: str) -> bool:
+    """Long enough, or neither a plain word nor a number."""
+    return len(piece) >= _MIXED or (len(piece) >= SHORTEST and not (piece.isalpha() or piece.isdigit()))
+
+
+def _is_made(piece: str) -> bool:
+    """Long, and of more than one kind of signs: no word of an address that people speak of."""
+    kinds = (str.islower, str.isupper, str.isdigit)
+    return len(piece) >= _LONG and sum(any(map(kind, piece)) for kind in kinds) > 1
 
 
 def _base64_parts(raw: bytes) -> Iterator[str]:

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.errors import SecretMissing, SettingsError
-from runner.secrets import LogFilter, Secrets, parse_env
+from runner.secrets import LogFilter, Secrets, parse_env, pieces_of
 
 VALUES = {
     "plain": "sk_live_4eC39HqLyjWDarjtT1zdp7dc",
@@ -87,6 +87,45 @@ def test_l1_no_coding_of_a_secret_gets_through(tmp_path: Path, name: str, coding
     assert seen not in clean
     rest = clean.replace("[secret TOKEN]", "")
     assert not any(value[at : at + 6] in rest for at in range(len(value) - 5) if value[at : at + 6].strip("- \n"))
+
+
+ADDRESSES = {
+    "https://hooks.chat.example/services/T000AAAA/B000BBBB/XXabcXXdefXXghiXXjklXX": ("XXabcXXdefXXghiXXjklXX", "/services/T000AAAA/B000BBBB/XXabcXXdefXXghiXXjklXX"),
+    "postgresql://amends:s3cret!pw@db.acme.example:5432/acme_orders_2026?sslmode=verify-full": ("s3cret!pw",),
+    "mysql://amends@db.acme.example/orders?password=hunter22x": ("hunter22x",),
+    "https://tom:p%40ssw0rd@files.example/": ("p%40ssw0rd",),
+    "slack://TokenAxxxxxxxx12/TokenBxxxxxxxx12345": ("/TokenBxxxxxxxx12345", "TokenAxxxxxxxx12", "TokenBxxxxxxxx12345"),
+    "tgram://123456789:abcdefg_hijkABCDEF/123": ("abcdefg_hijkABCDEF",),
+    "https://acme.example/hook?sig=abc.123#k": ("/hook?sig=abc.123#k", "abc.123"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_l1_the_secret_pieces_of_an_address_are_secret_by_themselves(tmp_path: Path, address: str) -> None:
+    pieces = ADDRESSES[address]
+    assert sorted(pieces_of(address)) == sorted(pieces)
+    secrets = make(tmp_path, URL=address)
+    assert secrets.redact(f"to {address} now") == "to [secret URL] now"
+    for piece in pieces:
+        for name, seen in encodings(piece).items():
+            clean = secrets.redact(f"before {seen} after")
+            assert "[secret URL]" in clean, (name, clean)
+            assert piece not in clean
+    assert "p@ssw0rd" not in make(tmp_path, URL="https://tom:p%40ssw0rd@files.example/").redact("as tom, p@ssw0rd")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://amends:amends@localhost/amends", "postgresql://postgres:postgres@db/orders", "postgresql://u:password@h/x",
+        "https://api.acme.example/v1", "https://api.acme.example/incoming-notifications/", "postgresql://u@h/acme_orders_2026",
+        "mysql://tom:123456@h/x", "no address: at all", "https://",
+    ],
+)  # fmt: skip
+def test_l1_short_and_common_pieces_of_an_address_stay(tmp_path: Path, address: str) -> None:
+    assert pieces_of(address) == ()
+    text = "amends of localhost: postgres, password, orders, acme_orders_2026, /v1, api.acme.example, 123456 JPY"
+    assert make(tmp_path, URL=address if len(address) > 8 else "https://x").redact(text) == text
 
 
 def test_l1_a_text_without_the_secret_stays_as_it_is(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import base64
 import contextlib
+import email
 import html
 import io
 import json
@@ -25,6 +26,7 @@ from urllib.parse import quote
 
 from connectors import service
 from connectors.wire import Answer
+from runner import secrets as known_as
 from runner.app import Amends
 from runner.cli import run_command
 from runner.errors import AmendsError
@@ -32,7 +34,7 @@ from runner.people.access import new_access
 from runner.secrets import LogFilter, Secrets
 from runner.web.console import Console
 from tests.cases import test_engine_l as whole
-from tests.cases.ground import opened
+from tests.cases.ground import flow, opened, until
 from tests.support.says import Say
 from tests.support.smtp_service import SmtpScript
 from tests.trust.echoes import echoing
@@ -178,8 +180,10 @@ async def project(turns: int, *, redacts: bool = True) -> tuple[Kept, dict[str, 
         if not redacts:
             Secrets.redact = lambda self, text: text  # type: ignore[method-assign]
         with tempfile.TemporaryDirectory() as folder:
-            async with opened(Path(folder), script=SmtpScript(users={"ops": "another"})) as ground:
+            users = {"ops": "another", "tell": canary["mail_password"]}
+            async with opened(Path(folder), script=SmtpScript(users=users)) as ground:
                 whole.write_parts(ground)
+                _tell_by_mail(ground)
                 line = ", ".join(f"X-{number}: {{ secret: {name} }}" for number, name in enumerate(known))
                 more = f'all: {{ connector: http, origin: "{ground.shop.origin}", allow_private: true, headers: {{ {line} }} }}\n'
                 file = ground.folder / "connections.yaml"
@@ -190,11 +194,17 @@ async def project(turns: int, *, redacts: bool = True) -> tuple[Kept, dict[str, 
                         for number in range(turns):
                             ground.shop.reset()
                             ground.shop.script("*", always=_says(canary)[number % 4])
-                            runs += [(await engine.run(name, f"{name}{number}")).run for name in ("deal", "plain")]
+                            runs += [
+                                (await engine.run(name, f"{name}{number}")).run for name in ("deal", "plain", "told")
+                            ]
+                        asked = [run for run in runs if engine.store.run(run).status == "needs_person"]
+                        await until(lambda: len(ground.post.mails) >= len(asked) > 0)
                         await _shown(ground, engine, runs, kept)
                 _files(ground, kept)
                 for mail in ground.post.mails:
                     kept.add("mails", mail.text)
+                    for part in email.message_from_string(mail.text).walk():
+                        kept.add("mails", part.get_payload(decode=True) or b"")
             return kept, canary, len(runs)
     finally:
         Secrets.redact = real  # type: ignore[method-assign]
@@ -202,6 +212,21 @@ async def project(turns: int, *, redacts: bool = True) -> tuple[Kept, dict[str, 
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
+
+
+def _tell_by_mail(ground: Any) -> None:
+    """Somebody is told of each run that cannot go on, by the mail server that lets this connection in."""
+    (ground.folder / "amends.yaml").write_text("tell_by: post\nadmin: person:tom\n")
+    (ground.folder / "people.yaml").write_text("people: { tom: { name: Tom, mail: tom@acme.example, role: admin } }\n")
+    with (ground.folder / "connections.yaml").open("a") as lines:
+        lines.write(
+            f'post: {{ connector: email, host: 127.0.0.1, port: {ground.post.port}, from: "amends@acme.example", user: tell,'
+            " password: { secret: SLOT_MAIL_PASSWORD }, allow_private: true, security: none, allow_insecure: true }\n"
+        )
+    step = whole.STEP.format(name="told", action="shop.deal", with_="note: x").replace("    if_refused: continue\n", "")
+    ground.write(flow("told", step, inputs="{ note: any or empty }", on_failure="review"))
+    for file in (ground.folder / "flows").glob("*.yaml"):
+        file.write_text(file.read_text().replace("owner: person:me", "owner: person:tom"))
 
 
 def _files(ground: Any, kept: Kept) -> None:
@@ -220,7 +245,7 @@ async def _shown(ground: Any, engine: Any, runs: Sequence[str], kept: Kept) -> N
     _files(ground, kept)
     amends = Amends.open(ground.folder)
     browser = Browser(Console(amends, engine.driver, public_url=ADDRESS, port=PORT))
-    secret, row = new_access("session", "person:me", now=amends.clock.now())
+    secret, row = new_access("session", "person:tom", now=amends.clock.now())
     await engine.driver.admit(row)
     browser.client.cookies.set("amends_session", secret)
     try:
@@ -229,7 +254,7 @@ async def _shown(ground: Any, engine: Any, runs: Sequence[str], kept: Kept) -> N
             if page.status_code != 200:
                 raise AssertionError(f"{path} answered {page.status_code}")
             kept.add("pages", page.text)
-        token, row = new_access("token", "person:me", now=amends.clock.now())
+        token, row = new_access("token", "person:tom", now=amends.clock.now())
         await engine.driver.admit(row)
         for path in ("/metrics", "/metrics/grafana.json"):
             figures = await browser.get(path, authorization=f"Bearer {token}")
@@ -276,8 +301,11 @@ async def see_mistakes() -> dict[str, str]:
     with instead(service.Service, "_redacted", _bytes_only):
         kept, canary, _, _ = await connectors(TURNS)
         caught["answers are looked at as bytes alone"] = ", ".join(kept.hits(canary)[:1])
+    with instead(known_as, "pieces_of", lambda value: ()):
+        kept, canary, _, _ = await connectors(TURNS)
+        caught["an address is known as a whole only"] = ", ".join(kept.hits(canary)[:1])
     kept, canary, _ = await project(4, redacts=False)
-    for place in ("database", "exports", "facts", "pages", "command line"):
+    for place in ("database", "exports", "facts", "mails", "pages", "command line"):
         found = hits(place, kept.places.get(place, b""), canary)
         caught[f"nothing is taken out of {place}"] = f"{len(found)} hits" if found else ""
     value = canary["bearer"]

@@ -28,6 +28,10 @@ NAMES = (
 """40. Those that begin with `given_` are what services gave us; the last four are used by the installation itself."""
 
 
+PIECES = ("chat_password", "chat_path", "chat_query", "person_chat", "database_password")
+"""Those that stand in an address, which is the secret: they have no name of their own."""
+
+
 def canaries() -> dict[str, str]:
     """New ones: half of them with signs that every coding changes."""
     made = {}
@@ -64,7 +68,9 @@ class Lender:
 
 def environment(canary: Mapping[str, str], echo: Echo) -> dict[str, str]:
     """The secrets of the project by name."""
-    made = {name.upper(): value for name, value in canary.items() if not name.startswith("given_")}
+    made = {
+        name.upper(): value for name, value in canary.items() if name not in PIECES and not name.startswith("given_")
+    }
     made |= {name: f"whsec_{made[name][: len(made[name]) // 4 * 4]}" for name in ("HOOK", "HOOK_OLD")}
     at = f"127.0.0.1:{echo.http}"
     made["CHAT"] = f"json://ops:{canary['chat_password']}@{at}/{canary['chat_path']}?+X-Token={canary['chat_query']}"

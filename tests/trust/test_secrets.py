@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from runner import secrets as known_as
 from tests.trust import secrets
-from tests.trust.slots import NAMES, canaries
+from tests.trust.guard import instead
+from tests.trust.slots import NAMES, PIECES, canaries
 
 
 async def test_no_canary_of_any_slot_is_kept_or_logged() -> None:
@@ -18,13 +20,22 @@ async def test_no_canary_of_any_slot_is_kept_or_logged() -> None:
 async def test_no_canary_stands_in_a_whole_project() -> None:
     kept, canary, runs = await secrets.project(4)
     assert kept.hits(canary) == []
-    assert runs == 8
+    assert runs == 12
+    assert kept.places["mails"].count(b"Subject: A run needs a person") >= 4
     assert len(kept.places["pages"]) > 20_000
 
 
 async def test_leaks_are_seen() -> None:
     kept, canary, _, _ = await secrets.connectors(1, redacts=False)
     assert secrets.hits("outcomes", kept.places["outcomes"], canary)
+    kept, canary, _ = await secrets.project(2, redacts=False)
+    assert secrets.hits("mails", kept.places["mails"], canary)
+
+
+async def test_an_address_that_is_known_as_a_whole_only_is_seen() -> None:
+    with instead(known_as, "pieces_of", lambda value: ()):
+        kept, canary, _, _ = await secrets.connectors(2)
+    assert {hit.split()[0] for hit in kept.hits(canary)} & {*PIECES}
 
 
 @pytest.mark.parametrize("how", list(secrets.codings("x" * 30)))
