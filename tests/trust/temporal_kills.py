@@ -56,7 +56,7 @@ SLOWLY, VERY_SLOWLY = 100, 600
 """ms until the receiver answers, and so long for what is done once: so that calls are out when a worker dies."""
 LOOK = 0.1
 ENTRIES = "SELECT coalesce(sum(seq), 0) FROM runs"
-LONGEST_WAIT = 8.0
+LONGEST_WAIT = 60.0
 """Seconds that the next kill waits for a call that is out."""
 LONGEST_PAUSE = 3.0
 """Seconds between two kills, at the most, before that."""
