@@ -52,8 +52,9 @@ from tests.trust.worker_host import SAID, WorkerHost
 WORKERS, CARRIES_NOTHING = 3, ("nowhere",)
 PATIENCE, LONGEST = 600.0, 7200.0
 """Seconds for the next run to end or to go on, after the last kill, however slow the machine is; and for all of them."""
-SLOWLY, VERY_SLOWLY = 100, 600
-"""ms until the receiver answers, and so long for what is done once: so that calls are out when a worker dies."""
+SLOWLY, SLOWER, SLOWEST = 100, 600, 1500
+"""ms until the receiver answers, so long for what is looked up, and for what is done once: so that such calls are out
+when a worker dies."""
 LOOK = 0.1
 ENTRIES = "SELECT coalesce(sum(seq), 0) FROM runs"
 LONGEST_WAIT = 60.0
@@ -180,8 +181,8 @@ def standing(fault: str, told: argparse.Namespace) -> Iterator[Storm]:
         service.script("POST /refused", always=refused())
         for name in ("asked", "undo_asked", "once", "undo_once"):
             service.script(f"POST /{name}", *[late(SLOWLY), DROP_AFTER] * min(LOST, told.sagas // 10))
-        for name in ("once", "undo_once"):
-            service.script(f"POST /{name}", always=late(VERY_SLOWLY))
+        for name in ("asked", "undo_asked", "once", "undo_once"):
+            service.script(f"POST /{name}", always=late(SLOWEST if "once" in name else SLOWER))
         service.script("POST /*", always=late(SLOWLY))
         yield storm
 
@@ -253,13 +254,14 @@ async def _start(storm: Storm, driver: OwnDriver, names: Sequence[str]) -> None:
 
 
 async def _victim(storm: Storm, driver: OwnDriver) -> int:
-    """The worker that has most calls out just now, once one has any; after a while whichever."""
+    """The worker that has most calls out, a moment after one has any; after a while whichever."""
     until = time.monotonic() + LONGEST_WAIT
     await asyncio.sleep(storm.rng.uniform(0, LONGEST_PAUSE))
     while time.monotonic() < until:
         busy = [int(name.partition(":")[2].split()[0]) for (name,) in _asked(driver, BUSY)]
         found = [storm.alive.index(worker) for worker in busy if worker in storm.alive]
         if found:
+            await asyncio.sleep(storm.rng.uniform(0, SLOWEST / 2000))
             return found[0]
         await asyncio.sleep(LOOK / 4)
     return storm.rng.randrange(WORKERS)
