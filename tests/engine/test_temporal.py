@@ -19,7 +19,7 @@ from temporalio.service import RPCError
 from runner.cli import engine as engine_command
 from runner.cli import place
 from runner.engine.temporal import engine as engine_module
-from runner.engine.temporal.cluster import connect, is_newer
+from runner.engine.temporal.cluster import connect, is_newer, shows_attributes
 from runner.engine.temporal.engine import TemporalEngine
 from runner.errors import NotPossible, SettingsError
 from runner.language.settings import Cluster, load_settings
@@ -214,6 +214,20 @@ async def test_a_connection_is_reached_by_its_own_workers_alone(tmp_path: Path, 
         await apart.stop()
         engine.holds(run)
         assert ground.effects() == ["/reserve", "/charge"]
+
+
+async def test_a_cluster_that_does_not_answer_is_not_said_to_lack_anything(
+    tmp_path: Path, temporal: TemporalServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with driven(tmp_path, temporal) as ground:
+        client = await client_of(ground)
+        assert await shows_attributes(client)
+        temporal.kill()
+        try:
+            assert await shows_attributes(client) is None
+        finally:
+            temporal.start()
+        assert "cannot be found" not in caplog.text
 
 
 async def test_a_run_that_stands_still_is_woken_ever_more_seldom(tmp_path: Path, temporal: TemporalServer) -> None:

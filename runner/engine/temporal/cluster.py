@@ -23,6 +23,13 @@ from runner.language.settings import Cluster
 
 log = logging.getLogger("amends.engine")
 ATTRIBUTES = (FLOW.name, STATUS.name)
+PASSING = frozenset(
+    {
+        RPCStatusCode.CANCELLED, RPCStatusCode.UNKNOWN, RPCStatusCode.DEADLINE_EXCEEDED,
+        RPCStatusCode.RESOURCE_EXHAUSTED, RPCStatusCode.ABORTED, RPCStatusCode.INTERNAL, RPCStatusCode.UNAVAILABLE,
+    }
+)  # fmt: skip
+"""What a cluster says that is just coming up, or has too much to do."""
 PATIENCE = 10.0
 """Seconds that the cluster may take to answer at the start."""
 
@@ -71,8 +78,8 @@ def _tls(cluster: Cluster, folder: Path, secret: Callable[[str], str]) -> bool |
     )  # fmt: skip
 
 
-async def shows_attributes(client: Client) -> bool:
-    """Whether runs can be found by flow and status; the attributes are made where we may."""
+async def shows_attributes(client: Client) -> bool | None:
+    """Whether runs can be found by flow and status; the attributes are made where we may. None: it does not answer."""
     namespace = client.namespace
     try:
         found = await client.operator_service.list_search_attributes(ListSearchAttributesRequest(namespace=namespace))
@@ -83,6 +90,8 @@ async def shows_attributes(client: Client) -> bool:
                 AddSearchAttributesRequest(namespace=namespace, search_attributes=dict.fromkeys(missing, word))
             )
     except RPCError as error:
+        if error.status in PASSING:
+            return None
         log.warning(
             "runs cannot be found by %s in Temporal (%s); make these search attributes, of type Keyword, in the "
             "namespace %s", " and ".join(ATTRIBUTES), error.status.name, namespace,

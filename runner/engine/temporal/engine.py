@@ -97,7 +97,7 @@ class TemporalEngine(Carrier):
         self._sending: dict[str, asyncio.Event] = {}
         self._to_send: asyncio.Queue[str] = asyncio.Queue()
         self._background: list[asyncio.Task[None]] = []
-        self._is_shown = False
+        self._is_shown: bool | None = None
         self._swept: dict[str, tuple[int, int]] = {}
 
     # -- from outside --
@@ -154,7 +154,7 @@ class TemporalEngine(Carrier):
             try:
                 if not await make_current(client, self._deployment, BUILD, lasts=self._lasts):
                     pause = ASKED_AGAIN
-                elif self._is_shown:
+                elif self._is_shown is not False:
                     self._is_shown = await shows_attributes(client)
             except RPCError as error:
                 log.warning("this version of the workers has no work from Temporal yet (%s)", error.message)
