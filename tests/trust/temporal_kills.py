@@ -381,7 +381,7 @@ def run(argv: Sequence[str]) -> int:
     figures.say("asked of people", dict(storm.asked))
     figures.broken(wrong)
     figures.say("wrong", len(wrong))
-    with standing("send_again", options(["--sagas", "24", "--kills", "6", "--servers", "0"])) as planted:
+    with standing("send_again", options(["--sagas", "36", "--kills", "9", "--servers", "0"])) as planted:
         caught = next((what for what in asyncio.run(play(planted)) if what.startswith("I4")), "")
     figures.planted({"what a dead worker had sent counts as not sent": caught})
     figures.floor("workers killed", storm.killed, told.kills)
