@@ -25,6 +25,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from temporalio.client import WorkflowHandle
+
 from runner.app import OwnDriver
 from runner.core.commands import Send
 from runner.core.state import State
@@ -215,11 +217,12 @@ async def _wait(place: Place, size: int) -> tuple[Waited, list[str]]:
 
 
 async def _events(driver: OwnDriver, run: str) -> int:
-    """How many the cluster has of a run."""
+    """How many the cluster has of a run in the end."""
     if not isinstance(driver.engine, TemporalEngine):
         return 0
-    found = await driver.engine._reached().get_workflow_handle(run).describe()
-    return int(found.history_length)
+    handle: WorkflowHandle[Any, Any] = driver.engine._reached().get_workflow_handle(run)
+    await handle.result()
+    return (await handle.describe()).history_length
 
 
 def _memory(place: Place) -> dict[str, float]:
