@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import psycopg
+
 from runner.app import OwnDriver
 from runner.clock import MachineClock
 from runner.contract import Json
@@ -19,9 +21,12 @@ from runner.engine.past import read_state
 from runner.engine.starting import Wish
 from runner.language.project import Project
 from runner.people.operations import Order
+from runner.reading import Reading, database_url
+from runner.store.database import is_address
 from runner.store.facts import RunView
 from runner.store.lock import EngineLock
 from runner.store.sql import SqlStore
+from runner.store.tables import metadata
 from tests.flows.stage import kinds
 from tests.support.http_service import HttpService
 from tests.support.smtp_service import SmtpScript, SmtpService
@@ -143,6 +148,15 @@ class Ground:
         return [effect.path for effect in self.shop.world.effects]
 
 
+class LaterClock(MachineClock):
+    """The machine's clock, `by` ms later."""
+
+    by = 0
+
+    def now(self) -> int:
+        return super().now() + self.by
+
+
 class Engine:
     """The engine as a test uses it."""
 
@@ -154,6 +168,11 @@ class Engine:
         """The engine itself, where a test looks into it."""
         assert isinstance(self.driver.engine, Embedded)
         return self.driver.engine
+
+    @property
+    def driving(self) -> int:
+        """How many runs are being driven just now."""
+        return len(vars(self.driver.engine)["_driving"])
 
     @property
     def store(self) -> SqlStore:
@@ -214,6 +233,21 @@ async def until(is_so: Callable[[], object], seconds: float = 20.0) -> None:
     async with asyncio.timeout(seconds):
         while not is_so():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
+
+
+def kept(folder: Path) -> dict[str, bytes]:
+    """All that is kept of a project, byte for byte: the files of its state, and the tables of a database elsewhere."""
+    files = {str(path.relative_to(folder)): path for path in (folder / ".amends").rglob("*") if path.is_file()}
+    found = {name: path.read_bytes() for name, path in files.items()}
+    url = database_url(folder, Reading(folder).settings)
+    if not is_address(url):
+        assert {".amends/amends.db", ".amends/amends.db-wal"} & found.keys()
+        return found
+    with psycopg.connect(url) as connection:
+        for table in metadata.tables:
+            with connection.cursor().copy(f"COPY {table} TO STDOUT (FORMAT binary)".encode()) as rows:
+                found[f"amends.db, {table}"] = b"".join(bytes(row) for row in rows)
+    return found
 
 
 def events_of(store: SqlStore, run: str) -> list[e.Event]:

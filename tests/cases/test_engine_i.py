@@ -283,5 +283,6 @@ async def test_r10_a_huge_answer_to_a_read_is_kept_whole_beside_the_log(tmp_path
             assert (view.status, ground.asked("/plans/pro", "GET")) == ("succeeded", 1)
             assert ground.shop.world.effects[0].body["note"] == 4_000_000
             engine.holds(view.run)
-        assert len(list((ground.folder / ".amends" / "artifacts").rglob("*"))) == 2
-        assert (ground.folder / ".amends" / "amends.db").stat().st_size < 1_000_000
+        if not engine.store.is_shared:  # else it is in a table of its own
+            assert len(list((ground.folder / ".amends" / "artifacts").rglob("*"))) == 2
+            assert (ground.folder / ".amends" / "amends.db").stat().st_size < 1_000_000

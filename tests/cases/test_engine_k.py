@@ -16,9 +16,9 @@ from runner.core import events as e
 from runner.engine.starting import Wish
 from runner.errors import EngineBusy
 from runner.store.facts import RunFilter
-from tests.cases.ground import ME, Ground, connector, first, flow, intents, opened, until
+from tests.cases.ground import ME, Ground, LaterClock, connector, first, flow, intents, opened, until
 from tests.cases.processes import amends, dying, serving
-from tests.support.says import late
+from tests.support.says import HELD, late
 
 NAP = flow(
     "nap",
@@ -50,6 +50,7 @@ def witnessed(ground: Ground) -> None:
         reader.close()
 
 
+@pytest.mark.embedded_only("several may serve one PostgreSQL, so a stopped one is not the only one")
 @pytest.mark.slow
 async def test_k2_a_stopped_engine_is_still_the_only_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "LOCK_PATIENCE", 0.5)
@@ -84,14 +85,15 @@ async def test_k2_a_stopped_engine_is_still_the_only_one(tmp_path: Path, monkeyp
 @pytest.mark.slow
 @pytest.mark.crash
 async def test_k2_a_kill_in_the_middle_of_a_call_and_what_was_due_meanwhile(tmp_path: Path) -> None:
-    async with opened(tmp_path, NAP, POST, ONCE, text=connector(limit=2_000)) as ground:
+    clock = LaterClock()
+    async with opened(tmp_path, NAP.replace("1 s", "60 s"), POST, ONCE, text=connector(limit=30_000)) as ground:
         async with serving(ground.folder) as process:
             reader = Amends(ground.project())
             async with reader.driver() as driver:
                 napping = (await driver.start("nap", Wish(given={"name": "Aya"}, key="k1", starter=ME))).run
                 await until(lambda: reader.store.run(napping).status == "waiting")
-                ground.shop.script("POST /deal", late(1_500))
-                ground.shop.script("POST /post", late(1_500))
+                ground.shop.script("POST /deal", HELD)
+                ground.shop.script("POST /post", HELD)
                 keyed = (await driver.start("post", Wish(given={"name": "Aya"}, key="k2", starter=ME))).run
                 once = (await driver.start("once", Wish(given={"name": "Aya"}, key="k3", starter=ME))).run
                 await until(lambda: ground.asked("/deal") == 2 and ground.asked("/post") == 1)
@@ -101,8 +103,8 @@ async def test_k2_a_kill_in_the_middle_of_a_call_and_what_was_due_meanwhile(tmp_
             await process.wait()
         witnessed(ground)
         assert due is not None
-        await asyncio.sleep(max(0.0, (due - MachineClock().now()) / 1000 + 0.1))
-        async with ground.engine() as engine:
+        clock.by = 61_000
+        async with ground.engine(clock) as engine:
             assert (await engine.rest(napping)).status == "succeeded"
             fired = first(engine.events(napping), e.TimerFired)
             assert (fired.due, fired.at > due) == (due, True), "it fires at the start, and once"

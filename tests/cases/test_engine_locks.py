@@ -385,7 +385,7 @@ async def _circle(ground: Ground, engine: Engine, size: int) -> list[str]:
         runs.append(await engine.start("across", f"k{at}", one=str(at), two=str((at + 1) % size)))
         await called(ground, at + 1)
     for run in runs[:-1]:
-        ground.shop.held.pop(0)()
+        ground.shop.let_go(1)
         await until(partial(is_held, engine, run))
     ground.shop.release()
     return runs

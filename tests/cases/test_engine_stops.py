@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from runner.clock import MachineClock, iso
+from runner.clock import iso
 from runner.core import events as e
 from runner.errors import NotPossible
-from tests.cases.ground import Engine, Ground, connector, flow, opened, until
+from tests.cases.ground import Engine, Ground, LaterClock, connector, flow, opened, until
 from tests.support.says import DROP_AFTER, Say, late, refused
 
 STOPS = flow(
@@ -182,14 +182,15 @@ async def test_stop_and_compensate_makes_good_what_was_done(tmp_path: Path, name
 
 @pytest.mark.parametrize("order", ["pause", "stop", "stop_compensate"])
 async def test_a_wait_can_be_paused_and_stopped(tmp_path: Path, order: str) -> None:
-    async with opened(tmp_path, STOPS) as ground, ground.engine() as engine:
-        due = MachineClock().now() + (2_000 if order == "pause" else 60_000)
-        run = await engine.start("stops", "k1", until=iso(due))
+    clock = LaterClock()
+    async with opened(tmp_path, STOPS) as ground, ground.engine(clock) as engine:
+        run = await engine.start("stops", "k1", until=iso(clock.now() + 60_000))
         await engine.until(run, "waiting")
         view = await engine.act(run, order)
         assert view.wake_at is None
         if order == "pause":
-            await asyncio.sleep(max(0.0, (due - MachineClock().now()) / 1000 + 0.1))
+            clock.by = 61_000
+            await asyncio.sleep(0.1)
             assert (engine.store.run(run).status, ground.asked("/charge")) == ("paused", 0)
             assert (await engine.order(run, "resume")).status == "succeeded", "what was due fires once on resume"
             assert len([one for one in engine.events(run) if isinstance(one, e.TimerFired)]) == 1

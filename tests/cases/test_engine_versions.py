@@ -13,7 +13,7 @@ from runner.errors import AlreadySo, InvalidFlow, NotFound, NotPossible
 from runner.people.versions import LATEST, find_version, plan_move
 from tests.cases.ground import Engine, Ground, flow, intents, opened, until
 from tests.laws.replay import replay_faults
-from tests.support.says import late, refused
+from tests.support.says import HELD, refused
 
 RESERVE = """  - id: reserve
     do: shop.reserve
@@ -102,12 +102,13 @@ async def test_a_failed_step_is_mended_and_tried_again(tmp_path: Path) -> None:
 
 async def test_a_call_that_is_out_gets_its_answer_and_what_follows_is_new(tmp_path: Path) -> None:
     async with opened(tmp_path, flow("order", RESERVE + CHARGE)) as ground, ground.engine() as engine:
-        ground.shop.script("POST /reserve", late(300))
+        ground.shop.script("POST /reserve", HELD)
         run = await engine.start("order", "k", name="x")
         await until(lambda: ground.asked("/reserve"))
         ground.write(flow("order", RESERVE + CHARGE + LOG))
         await engine.act(run, "move", reference=LATEST)
         assert any(call.is_open for call in engine.state(run).calls.values())
+        ground.shop.let_go()
         assert (await engine.rest(run)).status == "succeeded"
         assert ground.effects() == ["/reserve", "/charge", "/log"]
         assert await replayed(engine, run) == []

@@ -70,6 +70,9 @@ class Disk:
             os.posix_fallocate(out.fileno(), 0, taken + self.free - size)
 
 
+ON_FILE = pytest.mark.embedded_only("it is about a database in a file: its disk, its copy")
+
+
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     monkeypatch.setattr(carrier, "AFTER_FAULT", 0.05)
@@ -89,6 +92,7 @@ def listed(ground: Ground, capsys: pytest.CaptureFixture[str]) -> tuple[str, str
     return capsys.readouterr()
 
 
+@ON_FILE
 async def test_r9_the_disk_fills_and_gets_its_room_back(disk: Disk, capsys: pytest.CaptureFixture[str]) -> None:
     async with opened(disk.place, BIG, TRIP, text=connector(limit=10_000)) as ground, ground.engine() as engine:
         for number in range(25):
@@ -136,6 +140,7 @@ async def test_r9_the_disk_fills_and_gets_its_room_back(disk: Disk, capsys: pyte
         assert (ground.folder / ".amends" / "reserve").exists()
 
 
+@ON_FILE
 async def test_r9_a_command_below_the_floor_says_so_and_prunes(disk: Disk) -> None:
     async with opened(disk.place, BIG, text=connector()) as ground:
         async with ground.engine() as engine:
@@ -185,6 +190,7 @@ async def test_an_engine_that_runs_removes_them_by_itself(tmp_path: Path, monkey
 # --- copies ----------------------------------------------------------------------------------------------------------
 
 
+@ON_FILE
 async def test_a_copy_under_writing_opens_and_its_chains_hold(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,9 +18,9 @@ from runner.store.erase import find
 from runner.store.evidence import pack
 from runner.store.personal import HIDDEN
 from runner.store.sql import SqlStore
-from tests.cases.ground import Engine, Ground, connector, first, flow, opened, until
+from tests.cases.ground import Engine, Ground, connector, first, flow, kept, opened, until
 from tests.cases.processes import amends
-from tests.support.says import Say, late, refused
+from tests.support.says import HELD, Say, refused
 
 EMAIL, NAME, PHONE = "aya.sato@customer.test", "佐藤 綾", "0312345678"
 RECORD = f"customer/{EMAIL}"
@@ -78,14 +78,12 @@ def spoken(ground: Ground) -> None:
 
 
 def traces(folder: Path) -> list[str]:
-    """Every file of the project's state that holds a personal value in some form."""
-    files = [path for path in (folder / ".amends").rglob("*") if path.is_file()]
-    assert any(path.name == "amends.db" for path in files)
+    """Every file of the project's state, and table of its database, that holds a personal value in some form."""
     return [
-        f"{path.name}: {value}"
-        for path in files
+        f"{name}: {value}"
+        for name, content in kept(folder).items()
         for value, forms in FORMS.items()
-        if any(form in path.read_bytes() for form in forms)
+        if any(form in content for form in forms)
     ]
 
 
@@ -251,13 +249,14 @@ async def test_an_open_run_is_left_alone_unless_it_is_said(tmp_path: Path) -> No
 
 
 async def test_a_run_with_a_call_in_flight_is_handed_over_once_that_has_its_answer(tmp_path: Path) -> None:
-    async with opened(tmp_path, SIGN, text=connector(more=WHO, limit=5_000)) as ground:
+    async with opened(tmp_path, SIGN, text=connector(more=WHO, limit=30_000)) as ground:
         spoken(ground)
-        ground.shop.script("POST /book", late(600))
+        ground.shop.script("POST /book", HELD)
         async with ground.engine() as engine:
             run = await engine.start("sign", "k1", **GIVEN)
             await until(lambda: ground.asked("/book") == 1)
             await erased(engine, also_open=True)
+            ground.shop.let_go()
             view = await engine.until(run, "needs_person")
             assert view.stands == 1
             assert ground.effects() == ["/book"]

@@ -13,7 +13,7 @@ from runner.contract import Json
 from runner.core import events as e
 from runner.engine.starting import Wish
 from runner.store.facts import RunFilter
-from tests.cases.ground import Engine, Ground, flow, opened, until
+from tests.cases.ground import Engine, Ground, LaterClock, flow, opened, until
 from tests.cases.processes import dying
 
 NAME = "receipt.received"
@@ -74,7 +74,7 @@ async def test_what_one_run_sends_another_one_gets(tmp_path: Path, comes_first: 
 
 async def test_an_event_is_kept_for_a_day_and_no_longer(tmp_path: Path) -> None:
     async with opened(tmp_path, WAITS) as ground:
-        clock = ShiftedClock()
+        clock = LaterClock()
         async with ground.engine(clock) as engine:
             assert await send(engine, "e1", claim="C1")
             assert await send(engine, "e2", claim="C2")
@@ -85,15 +85,6 @@ async def test_an_event_is_kept_for_a_day_and_no_longer(tmp_path: Path) -> None:
             assert (view.status, engine.store.kept(clock.now())) == ("waiting", [])
             assert await send(engine, "e2", claim="C2"), "the id was forgotten with the event"
             assert (await engine.rest(view.run)).status == "succeeded"
-
-
-class ShiftedClock(MachineClock):
-    """The machine's clock, `by` ms later."""
-
-    by = 0
-
-    def now(self) -> int:
-        return super().now() + self.by
 
 
 async def test_who_has_waited_longest_gets_it_over_restarts_too(tmp_path: Path) -> None:

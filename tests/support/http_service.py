@@ -102,8 +102,14 @@ class HttpService:
 
     def release(self) -> None:
         """Lets the answers go that were held (`HELD`), and forgets what was still to be told."""
-        held, self.held, self._scripts = self.held, [], []
-        for answer in held:
+        self._scripts = []
+        self.let_go()
+
+    def let_go(self, many: int | None = None) -> None:
+        """Lets so many of the answers go that are held, the oldest first; what is still to be told stays."""
+        now = self.held[:many]
+        del self.held[:many]
+        for answer in now:
             answer()
 
     def shut_door(self, times: int = 1) -> None:

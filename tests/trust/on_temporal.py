@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases import ground
+from tests.cases import ground, processes
 from tests.trust.turning import turn
 
 PATIENCE, BOUND = 90.0, 300
@@ -24,6 +24,7 @@ PATIENCE, BOUND = 90.0, 300
 def pytest_configure() -> None:
     """Before any test; for the processes that tests start, too."""
     turn()
+    setattr(processes, "LIMIT", PATIENCE)  # noqa: B010
     setattr(ground, "until", partial(_waits, ground.until))  # noqa: B010
     first = str(Path(__file__).with_name("turned"))
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (first, os.environ.get("PYTHONPATH", ""))))

@@ -84,14 +84,15 @@ def suite() -> list[str]:
     return [str(file.relative_to(ROOT)) for file in files if STARTS.search(file.read_text(encoding="utf-8"))]
 
 
-def told_of(file: str, plant: str = "") -> Told:
-    """One file on servers of its own. Nothing of it is left."""
+def told_of(file: str, plant: str = "", tests: Sequence[str] = ()) -> Told:
+    """One file, or these tests of it, on servers of its own. Nothing of it is left."""
     told, began = Told(file=file), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="amends-scenes-") as folder, running_temporal() as cluster:
         place = Path(folder, "told")
         with running_postgres(is_durable=True) as server:
             where = {"TESTS_TEMPORAL": cluster.address, "TESTS_DATABASE": server.address}
-            why = _play(file, os.environ | where | {"TESTS_TOLD": str(place), "TESTS_PLANT": plant}, Path(folder))
+            asked = [f"{file}::{test}" for test in tests] or [file]
+            why = _play(asked, os.environ | where | {"TESTS_TOLD": str(place), "TESTS_PLANT": plant}, Path(folder))
         for line in place.read_text(encoding="utf-8").splitlines() if place.exists() else ():
             told.hear(json.loads(line))
         if why:
@@ -101,10 +102,10 @@ def told_of(file: str, plant: str = "") -> Told:
     return told
 
 
-def _play(file: str, environment: Mapping[str, str], folder: Path) -> str:
-    """What kept the file from being played, with its last words; else empty."""
+def _play(asked: Sequence[str], environment: Mapping[str, str], folder: Path) -> str:
+    """What kept them from being played, with its last words; else empty."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.trust.on_temporal", "-p", "no:cacheprovider",
-               f"--basetemp={folder / 'tests'}", file]  # fmt: skip
+               f"--basetemp={folder / 'tests'}", *asked]  # fmt: skip
     with (folder / "said").open("wb") as said:
         process = subprocess.Popen(
             command, cwd=ROOT, env=dict(environment), stdin=subprocess.DEVNULL, stdout=said, stderr=said,
