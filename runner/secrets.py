@@ -236,8 +236,8 @@ def forms_of(value: str, shortest: int = SHORTEST) -> tuple[str, ...]:
 
 
 def pieces_of(value: str) -> tuple[str, ...]:
-    """What is secret by itself in an address: its password, the whole path, and those pieces of user, host, path and query
-    that nobody made up. A short piece or a plain word is only known in the whole address: it stands elsewhere too.
+    """What is secret by itself in an address: its password, the whole path, and those pieces of user, host, path and
+    query that nobody made up. A short piece or a plain word is only known in the whole: it stands elsewhere too.
     """
     found = _ADDRESS.fullmatch(value.strip())
     if found is None:
