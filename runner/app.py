@@ -21,8 +21,8 @@ from runner.contract import Connector, Json
 from runner.core.state import State
 from runner.current import Current
 from runner.driver import Door, Driver
-from runner.engine.carrier import Observer
 from runner.engine.handover import Listener, Tell
+from runner.engine.neighbours import Observer
 from runner.engine.past import Known, read_on
 from runner.engine.starting import Wish, is_whole_id, start_many, start_run
 from runner.engines import busy, made_engine, told_to_stop

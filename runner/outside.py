@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from runner.contract import Connector, Json
-from runner.engine.limits import Bound
+from runner.engine.bounds import Bound
 from runner.errors import NotFound, SettingsError
 from runner.language.bundle import Bundle, restore
 from runner.language.connections import Connection

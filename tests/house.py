@@ -120,6 +120,7 @@ WORDS_OF_OTHERS = {
 """Where a forbidden word is somebody else's: the tasks of a back office, a person's manager, a node of Jinja's tree."""
 
 WORKPIECES = {
+    "runner.engine.bounds.Part",
     "connectors.openapi.operations.Said",
     "connectors.service.Service",
     "runner.engine.driven.Driven",

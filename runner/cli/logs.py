@@ -23,7 +23,7 @@ from runner.cli import page, place
 from runner.cli.failures import defect
 from runner.core import events as e
 from runner.core.state import State
-from runner.engine.carrier import Observer
+from runner.engine.neighbours import Observer
 from runner.errors import SettingsError
 from runner.secrets import LOGGED
 from runner.telling import words

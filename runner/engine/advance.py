@@ -14,8 +14,9 @@ from runner.core.fold import fold
 from runner.core.state import Disposition, Effect, Held, State
 from runner.core.status import standing_of
 from runner.engine.asking import ask, why_lapsed
+from runner.engine.bounds import Asker, Want
 from runner.engine.driven import OPEN_DESK, Desk
-from runner.engine.limits import Asker, Limits, Want
+from runner.engine.limits import Limits
 from runner.errors import EvaluationError, RequestError, SettingsError
 from runner.language.bundle import Bundle
 from runner.quick import quick

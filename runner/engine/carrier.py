@@ -7,58 +7,47 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
 from runner.clock import Clock
-from runner.contract import Json, Outcome, Request
+from runner.contract import Outcome, Request
 from runner.core import events as e
 from runner.core.fold import fold
 from runner.core.recall import recall
 from runner.core.state import State
 from runner.engine.advance import Admit, Turn, admit_within, advance, append_of, columns_of, frozen_request, passes_of
 from runner.engine.driven import BLANK, OPEN_DESK, Desk, Driven, Outside, Rest
-from runner.engine.limits import Begun, Limits
+from runner.engine.limits import Begun
+from runner.engine.neighbours import Neighbours
 from runner.engine.past import Past, StoredItems
 from runner.engine.perform import LATEST_START, late_evidence, not_begun, outcome_event, perform, taken_over
 from runner.engine.restored import Forgotten
-from runner.engine.starting import following, following_id
+from runner.engine.starting import following
 from runner.errors import AmendsError, NotPossible, SequenceConflict, StoreError, StoreUnwritable
 from runner.store.artifacts import fit
-from runner.store.company import HOLDS, LEFT, HeldByPerson, RunTaken
+from runner.store.company import HeldByPerson, RunTaken
 from runner.store.facts import AlreadyReported, NewRun, OwnOperation, RecordIsHeld, Started, Store
 
 log = logging.getLogger("amends.engine")
 AFTER_FAULT = 1.0
 """Seconds before a write is tried again."""
 
-_TELLING = frozenset((e.EventAwaited, e.Emitted, e.RunFinished))
 
-Observer = Callable[[str, Sequence[e.Event], State], None]
-"""Told of every turn after its COMMIT: (run, events, state)."""
-
-
-class Carrier(ABC):
+class Carrier(Neighbours):
     """Carries runs on one store. `workers` bounds how many calls of a run are begun at once."""
 
     def __init__(
         self, store: Store, outside: Outside, clock: Clock, *, workers: int = 64, desk: Desk = OPEN_DESK
     ) -> None:  # fmt: skip
-        self._store = store
+        super().__init__(store, clock)
         self._outside = outside
         self._desk = desk
-        self._clock = clock
-        self._fence = store.fence()
         self._workers = workers
         self.past = Past(store)
         self._forgotten = Forgotten(store)
-        self._touched: set[str] = set()
-        self._is_stopping = False
-        self.observers: list[Observer] = []
-        self.limits = Limits(clock, wake=self._call_up, later=self._serve_later)
-        self._keep_up_holds()
 
     # -- what each engine does in its own way --
 
@@ -71,18 +60,10 @@ class Carrier(ABC):
         """No new call; open ones get `grace` seconds to answer, then are recorded as unknown."""
 
     @abstractmethod
-    def wake(self, run: str) -> None:
-        """Something was reported about this run: decide again."""
-
-    @abstractmethod
     def is_at_work(self, run: str) -> bool:
         """Whether this process drives the run, or is about to."""
 
-    @abstractmethod
-    async def rest(self, run: str) -> None:
-        """Returns when nobody drives the run and nothing is queued for it."""
-
-    def _set_alarm(self, wake_at: int | None) -> None:  # noqa: B027 - an engine may go by what `carry` answers
+    def _set_alarm(self, wake_at: int | None) -> None:
         """A run that is carried waits until then, if nothing else comes first."""
 
     # -- from outside --
@@ -95,35 +76,6 @@ class Carrier(ABC):
     def _remember(self, started: Started, event: e.RunStarted) -> None:
         if started.end is not None and not event.continues:
             self.past.begin(started.run, fold(BLANK, event), started.end)
-
-    def _call_up(self, run: str) -> None:
-        """A run's turn has come in line; when the engine stops it stays where it is."""
-        if not self._is_stopping:
-            self.wake(run)
-
-    def _serve_later(self, ms: int) -> None:
-        asyncio.get_running_loop().call_later(ms / 1000, self.limits.serve)
-
-    # -- the other engines --
-
-    def _hear(self, fence: int, what: str) -> None:
-        """An engine tells something; what is lost so is looked for again."""
-        try:
-            self._heed(fence, what)
-        except StoreError as error:
-            log.warning("%s", error)
-
-    def _heed(self, fence: int, what: str) -> None:
-        if what in (HOLDS, LEFT):
-            self._keep_up_holds()
-
-    def _keep_up_holds(self) -> None:
-        """Holds what persons hold, and nothing else."""
-        found = {name: by for name, by in self._store.site_holds().items() if not name.startswith("record:")}
-        for name in [*self.limits.held.keys() - found.keys()]:
-            self.limits.release(name)
-        for name in found.keys() - self.limits.held.keys():
-            self.limits.hold(name, found[name])
 
     # -- one run --
 
@@ -148,6 +100,7 @@ class Carrier(ABC):
         try:
             if self._store.is_shared and not self._may_drive(run):
                 self.past.leave(run)
+                self.limits.leave(run)
                 return Rest(has_ended=False, due=None)
             driven = await self._read(run, woken)
             await self._drive(driven)
@@ -269,60 +222,6 @@ class Carrier(ABC):
         if not isinstance(last, e.RunFinished) or not last.then:
             return None
         return following(self._outside.bundle(driven.bundle.follows), turn.after, last)
-
-    async def _tell(self, run: str, turn: Turn) -> None:
-        for observer in self.observers:
-            observer(run, turn.events, turn.after)
-        kinds = {type(event) for event in turn.events}
-        if not kinds.isdisjoint(_TELLING):
-            await self._move_others(run, turn.events)
-        if turn.before.held or turn.after.held or turn.after.locks or e.RecordReleased in kinds:
-            await self._pass_on(turn)
-
-    async def _move_others(self, run: str, events: Sequence[e.Event]) -> None:
-        """Other runs go on by what this one has recorded."""
-        for event in events:
-            if isinstance(event, e.EventAwaited):
-                await self._feed(waiter=run)
-            elif isinstance(event, e.Emitted):
-                await self._feed(event_id=event.id_in(run))
-            elif isinstance(event, e.RunFinished) and event.then:
-                self._touch(following_id(run))
-
-    async def send_event(self, event_id: str, event: str, data: Mapping[str, Json], source: str) -> bool:
-        """An event from outside: kept, and fed to whoever waits for it. False where it had come before."""
-        is_new = await self._store.keep_event(event_id, event, data, source)
-        await self._feed(event_id=event_id)
-        return is_new
-
-    async def _feed(self, *, event_id: str = "", waiter: str = "") -> None:
-        for fed in await self._store.feed(event_id=event_id, waiter=waiter):
-            self._touch(fed)
-
-    def _touch(self, run: str) -> None:
-        """A run that goes on because of another one."""
-        self._touched.add(run)
-        self.wake(run)
-
-    async def rest_touched(self) -> None:
-        """Returns when the runs that went on because of others rest too."""
-        for run in [*self._touched]:
-            await self.rest(run)
-
-    async def _pass_on(self, turn: Turn) -> None:
-        """Wakes whoever is next in line for the records that this run has let go of, or has stood in line for."""
-        let_go = {event.record for event in turn.events if isinstance(event, e.RecordReleased)}
-        let_go.update(held.name for state in (turn.before, turn.after) for held in state.held.values())
-        if turn.after.has_ended:
-            let_go |= turn.after.locks
-        for record in sorted(let_go):
-            await self.wake_next(record)
-
-    async def wake_next(self, record: str) -> None:
-        """A record may be free: the first in line for it is woken, wherever it is driven."""
-        if run := self._store.next_in_line(record):
-            self.wake(run)
-            await self._store.tell(run)
 
     async def _begin_again(
         self, driven: Driven, turn: Turn, reported: tuple[e.Event, ...], refused: StoreError | NotPossible

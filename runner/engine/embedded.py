@@ -59,9 +59,7 @@ class Embedded(Carrier):
         self._background = [asyncio.create_task(self._work()) for _ in range(self._workers)]
         self._background.append(asyncio.create_task(self._alarm.watch()))
         if self._store.is_shared:
-            loop = asyncio.get_running_loop()
-            self._store.watch_left(lambda left: loop.call_soon_threadsafe(self._inherit, left))
-            self._background.append(asyncio.create_task(self._store.listen(self._hear)))
+            self._background += self._join_others()
             self._background.append(asyncio.create_task(self._look_around()))
 
     async def stop(self, grace: float | None = None) -> None:
@@ -76,15 +74,12 @@ class Embedded(Carrier):
         for worker in self._background:
             worker.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
+        await self._leases.leave()
 
     # -- the other engines --
 
     def _inherit(self, left: Left) -> None:
-        """An engine is gone; or others took this one for gone, and what it has driven so far is theirs."""
-        if left.fence == self._fence:
-            self._fence = self._store.fence()
-        for run in left.runs:
-            self.wake(run)
+        super()._inherit(left)
         self._alarm.set(self._clock.now())
 
     def _heed(self, fence: int, what: str) -> None:

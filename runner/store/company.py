@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from runner.errors import NotPossible, SequenceConflict
 from runner.store.anchor import Restoration
+from runner.store.dividing import Grant, Wish
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,7 +29,10 @@ LEFT = "left"
 HOLDS = "holds"
 """What an engine tells the others when a person holds a connection or a flow, or lets it go on."""
 
-WORDS = (LEFT, HOLDS)
+PLACES = "places"
+"""What an engine tells another one that has places of a bound which it needs, or waits for some that it gives back."""
+
+WORDS = (LEFT, HOLDS, PLACES)
 """Whatever else is told is a run's id."""
 
 
@@ -58,8 +62,8 @@ class Company(Protocol):
         engine's own old fence, where others took it for gone."""
 
     async def listen(self, told: Callable[[int, str], None]) -> None:
-        """Hears what engines tell each other, until cancelled: (fence of whom it concerns or 0, a run's id, LEFT
-        or HOLDS)."""
+        """Hears what engines tell each other, until cancelled: (fence of whom it concerns or 0, a run's id or
+        one of WORDS)."""
 
     async def take(self, run: str) -> bool:
         """Takes a run to be driven here. False where another engine drives it, or it has ended."""
@@ -72,6 +76,9 @@ class Company(Protocol):
 
     async def take_on(self, duty: str) -> bool:
         """Takes on what one engine does for all, as long as it lives. Answers whether it is this one."""
+
+    async def divide(self, wishes: Mapping[str, Wish]) -> Mapping[str, Grant]:
+        """Takes and gives back places of bounds that engines share, by the names of these. Raises StoreUnwritable."""
 
     def fence(self) -> int:
         """The current fence: this engine's where it writes."""

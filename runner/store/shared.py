@@ -20,6 +20,7 @@ from sqlalchemy import Connection, bindparam, func, insert, or_, select, text, u
 
 from runner.clock import SECOND
 from runner.store.company import LEFT, Left
+from runner.store.dividing import RATE
 from runner.store.site import Site, read_site
 from runner.store.tables import duties, engines, meta, places, runs
 
@@ -125,8 +126,11 @@ class Shared:
     def _end(self, connection: Connection, fence: int, heir: int) -> tuple[str, ...]:
         moved = update(runs).where(runs.c.fence == fence, runs.c.fence != 0).values(fence=heir)
         taken = tuple(connection.execute(moved.returning(runs.c.run_id)).scalars())
-        for table in (duties, places):
-            connection.execute(table.delete().where(table.c.fence == fence))
+        connection.execute(duties.delete().where(duties.c.fence == fence))
+        # Calls count for a rate when whoever made them is gone.
+        counting = (places.c.fence == fence, places.c.open > 0, places.c.connection.endswith(RATE))
+        connection.execute(update(places).where(*counting).values(fence=-fence, begun=text(NOW), wanted=0))
+        connection.execute(places.delete().where(places.c.fence == fence))
         ended = engines.delete().where(engines.c.fence == fence).returning(engines.c.commit_no)
         last = connection.execute(ended).scalar() or 0
         connection.execute(update(meta).values(commit_no=func.greatest(meta.c.commit_no, last)))

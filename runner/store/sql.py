@@ -22,6 +22,7 @@ from runner.store.artifacts import LIMIT, Artifacts, TableArtifacts, fit
 from runner.store.audit import Audit
 from runner.store.company import Left
 from runner.store.database import Database, Tidied, is_address
+from runner.store.dividing import Grant, Wish
 from runner.store.erase import EraseWork
 from runner.store.events import FeedWork, KeepWork
 from runner.store.facts import Append, LogEnd, NewRun, OwnOperation, RunColumns, Started
@@ -35,7 +36,7 @@ from runner.store.prune import Portion, PruneWork
 from runner.store.restored import GO_ON, MOVED, restorations
 from runner.store.schema import ensure_schema, is_older
 from runner.store.shared import Shared
-from runner.store.sharing import DutyWork, TakeWork, TellWork
+from runner.store.sharing import DutyWork, PlacesWork, TakeWork, TellWork
 from runner.store.signing import open_signer, public_key
 from runner.store.sqlite import BUSY_TIMEOUT, SqliteFile, shown_size
 from runner.store.tables import meta, runs
@@ -255,6 +256,9 @@ class SqlStore(Audit):
     async def take_on(self, duty: str) -> bool:
         """Takes on what one engine does for all, as long as it lives. Answers whether it is this one."""
         return await self._put(DutyWork(name=duty)) if self.is_shared else True
+
+    async def divide(self, wishes: Mapping[str, Wish]) -> Mapping[str, Grant]:
+        return await self._put(PlacesWork(wishes=wishes))
 
     async def write_columns(self, run: str, seq: int, columns: RunColumns) -> None:
         await self._put(ColumnsWork(run=run, seq=seq, columns=columns))

@@ -12,7 +12,8 @@ import pytest
 
 from runner.clock import HOUR, MINUTE, SECOND
 from runner.contract import Outcome
-from runner.engine.limits import Asker, Begun, Bound, Limits, Want
+from runner.engine.bounds import Asker, Bound, Want
+from runner.engine.limits import Begun, Limits
 from runner.engine.simulated import VirtualClock
 
 DONE = Outcome(result="applied")

@@ -10,7 +10,8 @@ import pytest
 
 from runner.clock import MachineClock
 from runner.engine import line as module
-from runner.engine.limits import Asker, Limits, Want
+from runner.engine.bounds import Asker, Want
+from runner.engine.limits import Limits
 from runner.engine.line import Line
 from runner.store.sql import SqlStore, open_store
 from tests.store.samples import TurnedClock, new_run

@@ -18,6 +18,7 @@ from runner.core.events import ConnectionHeld, FlowHeld, FlowReleased, RecordHel
 from runner.errors import EngineBusy, RunKeyConflict, SequenceConflict, StoreUnwritable
 from runner.store.company import HeldByPerson, RunTaken
 from runner.store.copying import copy_database
+from runner.store.dividing import Grant, Wish
 from runner.store.facts import Append, RecordIsHeld, RunColumns
 from runner.store.sql import SqlStore, open_store
 from runner.store.work import BesideWork
@@ -252,6 +253,47 @@ async def test_whoever_drives_a_run_is_told_to_look_at_it(engines: list[SqlStore
     await until(lambda: (one.fence(), "r1") in heard)
     assert len(heard) == 2
     listening.cancel()
+
+
+async def test_places_of_a_bound_go_from_one_engine_to_another(engines: list[SqlStore]) -> None:
+    one, two, three = engines
+    heard: list[tuple[int, str]] = []
+    listening = asyncio.create_task(three.listen(lambda fence, what: heard.append((fence, what))))
+    await until(lambda: bool(heard))
+    assert await one.divide({"crm": Wish(whole=3, wants=3)}) == {"crm": Grant(own=3, spare=0, has=3)}
+    assert await two.divide({"crm": Wish(whole=3, wants=1)}) == {"crm": Grant(own=0, spare=0, has=0)}
+    await until(lambda: (one.fence(), "places") in heard)
+    given = {"crm": Grant(own=2, spare=0, has=2, owes=True)}
+    assert await one.divide({"crm": Wish(whole=3, wants=3, used=2)}) == given
+    await until(lambda: (two.fence(), "places") in heard)
+    assert await two.divide({"crm": Wish(whole=3, wants=1)}) == {"crm": Grant(own=1, spare=0, has=1, owes=True)}
+    wishes = [store.divide({"all": Wish(whole=50, wants=number)}) for number in range(40) for store in engines]
+    await asyncio.gather(*wishes)
+    asked = "SELECT sum(open) FROM places WHERE connection = 'all'"
+    assert one.ask(lambda found: int(found.exec_driver_sql(asked).scalar_one())) <= 50
+    listening.cancel()
+
+
+async def test_what_an_engine_had_that_is_gone_is_free(
+    engines: list[SqlStore], database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a rate once the calls it may have made do not count any more."""
+    one, two, three = engines
+    fast, slow = Wish(whole=3, wants=3, lasts=1), Wish(whole=3, wants=3, lasts=10**9)
+    await one.divide({"crm": Wish(whole=3, wants=3), "crm rate": fast, "shop rate": slow})
+    fence = one.fence()
+    monkeypatch.setattr("runner.store.shared.BEAT", 10)
+    await two.write(lambda connection: None)
+
+    def is_buried() -> bool:
+        with psycopg.connect(database, autocommit=True) as connection:  # again and again: it says that it is there
+            connection.execute("UPDATE engines SET lease_until = 0 WHERE fence = %s", (fence,))
+            return connection.execute("SELECT 1 FROM engines WHERE fence = %s", (fence,)).fetchone() is None
+
+    await until(is_buried)
+    wishes = {"crm": Wish(whole=3, wants=3), "crm rate": fast, "shop rate": slow}
+    got = await three.divide(wishes)
+    assert [got[name].has for name in wishes] == [3, 3, 0]
 
 
 async def test_facts_of_no_run_stand_in_one_chain(engines: list[SqlStore]) -> None:

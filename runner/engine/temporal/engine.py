@@ -34,7 +34,6 @@ from runner.engine.temporal.cluster import connect, make_current, shows_attribut
 from runner.engine.temporal.workflow import CARRY, LATEST, RUN, SILENCE, SOON, Began, Rested, RunWorkflow
 from runner.errors import StoreError, StoreUnwritable
 from runner.language.settings import Cluster
-from runner.store.company import Left
 from runner.store.facts import Store
 
 log = logging.getLogger("amends.engine")
@@ -113,10 +112,7 @@ class TemporalEngine(Carrier):
             self._background.append(asyncio.create_task(self._stay_known(client)))
         if self._lasts and not self._only:
             self._background.append(asyncio.create_task(self._sweep()))
-        if self._store.is_shared:
-            loop = asyncio.get_running_loop()
-            self._store.watch_left(lambda left: loop.call_soon_threadsafe(self._inherit, left))
-            self._background.append(asyncio.create_task(self._store.listen(self._hear)))
+        self._background += self._join_others()
         if self._only:
             return
         if not self._lasts or await self._store.take_on(DUTY):  # else another worker sees to them
@@ -180,6 +176,7 @@ class TemporalEngine(Carrier):
         for waiting in (*self._background, *late):
             waiting.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
+        await self._leases.leave()
 
     def wake(self, run: str) -> None:
         """Something was reported about this run: whoever carries it looks again."""
@@ -265,8 +262,7 @@ class TemporalEngine(Carrier):
         try:
             stretch = self._stretches.get(run)
             if stretch is None:
-                self._driving[run] = asyncio.Event()
-                stretch = self._stretches[run] = asyncio.create_task(self._stretch(run))
+                stretch = self._begin_stretch(run, activity.info().task_queue)
             else:
                 self._driving[run].set()
             return await asyncio.shield(stretch)
@@ -285,7 +281,26 @@ class TemporalEngine(Carrier):
             await asyncio.sleep(BEAT)
             activity.heartbeat()
 
-    async def _stretch(self, run: str) -> Rested:
+    def _begin_stretch(self, run: str, queue: str) -> asyncio.Task[Rested]:
+        self._driving[run] = asyncio.Event()
+        self._stretches[run] = asyncio.create_task(self._stretch(run, queue))
+        return self._stretches[run]
+
+    def _call_up(self, run: str) -> None:
+        """Whoever has the place carries the run: the cluster might ask another worker, and the place would wait."""
+        if self._is_stopping or run in self._driving or not self._store.is_shared:
+            super()._call_up(run)
+            return
+        self._begin_stretch(run, self._queue).add_done_callback(lambda stretch: self._told_of(run, stretch))
+
+    def _told_of(self, run: str, stretch: asyncio.Task[Rested]) -> None:
+        """What was carried unasked: the cluster looks at it, unless the run stands in line again."""
+        if not stretch.cancelled() and (error := stretch.exception()) is not None:
+            log.error("run %s cannot be carried on; it is tried again", run, exc_info=error)
+        if not self.limits.stands(run):
+            self.wake(run)
+
+    async def _stretch(self, run: str, queue: str) -> Rested:
         try:
             while True:
                 woken = self._driving[run]
@@ -295,7 +310,7 @@ class TemporalEngine(Carrier):
                 if woken.is_set() and not self._is_stopping:
                     continue
                 if not rest.has_ended and self._is_driven_elsewhere(run):
-                    return Rested(has_ended=False, pause=SECOND, queue=activity.info().task_queue)
+                    return Rested(has_ended=False, pause=SECOND, queue=queue)
                 pause = None if rest.due is None else max(rest.due - self._clock.now(), 0)
                 elsewhere = self._elsewhere.pop(run, "")
                 if rest.has_ended or self._is_stopping or elsewhere or pause is None or pause > LINGERS:
@@ -306,7 +321,7 @@ class TemporalEngine(Carrier):
                 except TimeoutError:
                     pass
             if self._is_stopping and not rest.has_ended:
-                elsewhere, pause = elsewhere or activity.info().task_queue, 0  # what it would do next was not begun
+                elsewhere, pause = elsewhere or queue, 0  # what it would do next was not begun
             elif elsewhere:
                 pause = 0 if self._store.log_end(run) != before else SECOND
             view = self._store.run(run) if self._is_shown else None
@@ -337,13 +352,6 @@ class TemporalEngine(Carrier):
     def _is_driven_elsewhere(self, run: str) -> bool:
         """Whether a worker that is alive has it still: what the cluster took for lost goes on there."""
         return self._store.is_shared and self._store.fence_of(run) not in (0, self._fence)
-
-    def _inherit(self, left: Left) -> None:
-        """A worker is gone; or others took this one for gone, and what it has driven so far is theirs."""
-        if left.fence == self._fence:
-            self._fence = self._store.fence()
-        for run in left.runs:
-            self.wake(run)
 
     # -- connections that only some workers reach --
 
