@@ -14,13 +14,14 @@ from runner.language.bundle import Bundle
 from runner.people.desk import ProjectDesk
 from runner.people.notify import Notifier
 from runner.people.post import Post
-from runner.store.arrivals import cursor, move, skipped_behind, strays
+from runner.store.arrivals import LOST, cursor, move, skipped_behind, strays
 from runner.store.sql import SqlStore
 from runner.tongue import _, several, speaking
 
 log = logging.getLogger("amends.people")
 EVERY = 30.0
 """Seconds between two looks."""
+JOINED = ("joined",)
 MOST_SKIPS = 3
 """Slots that are skipped behind one run before somebody is told."""
 
@@ -63,31 +64,25 @@ class Strays:
         """Tells what has not been told. What is more than a day old is not told any more."""
         for trigger in self._triggers():
             if trigger.bundle.flow.mode != "draft":
-                await self._look_at(trigger.bundle, trigger.source)
+                for status in (LOST, JOINED):
+                    await self._look_at(trigger.bundle, trigger.source, status)
                 await self._look_at_skips(trigger.bundle, trigger.source)
 
-    async def _look_at(self, bundle: Bundle, source: str) -> None:
-        name, now = f"told:{bundle.flow.id}:{source}", self._clock.now()
+    async def _look_at(self, bundle: Bundle, source: str, status: Sequence[str]) -> None:
+        kind = "told" if status == LOST else "joined"
+        name, now = f"{kind}:{bundle.flow.id}:{source}", self._clock.now()
         newest, _space, told_at = self._store.ask(cursor(name)).partition(" ")
         if told_at and now - int(told_at) < HOUR:
             return
         since = max(int(newest or 0), now - DAY)
-        count, last = self._store.ask(strays(bundle.flow.id, source, since))
+        count, last, run = self._store.ask(strays(bundle.flow.id, source, since, status))
 
         def letter() -> tuple[str, str]:
-            subject = several(
-                "{count} arrival led to no run: {title}", "{count} arrivals led to no run: {title}", count,
-                title=bundle.flow.title,
-            )  # fmt: skip
-            text = "\n\n".join((
-                _("What came to {source} did not fit the inputs of the flow, could not be read, or is known already "
-                  "with other content. It is kept.", source=source.replace(":", " ")),
-                _("The page says why, and has it taken again when the flow was put right. The next message of "
-                  "this kind comes in an hour at the earliest."),
-            ))  # fmt: skip
-            return subject, text
+            write = _of_lost if status == LOST else _of_joined
+            return write(bundle.flow.title, source.replace(":", " "), count)
 
-        if count and await self._tell(bundle, letter, ["strays", source, newest], "/arrivals"):
+        page = "/arrivals" if status == LOST else f"/runs/{run}" if run else "/arrivals?status=joined"
+        if count and await self._tell(bundle, letter, ["strays", *status, source, newest], page):
             await self._store.write(move(name, f"{last} {now}", now))
 
     async def _look_at_skips(self, bundle: Bundle, source: str) -> None:
@@ -130,3 +125,30 @@ class Strays:
             or (each.result == "refused" and each.reason not in ("unavailable", "rate_limited"))
             for each in found
         )
+
+
+def _of_lost(title: str, source: str, count: int) -> tuple[str, str]:
+    subject = several(
+        "{count} arrival led to no run: {title}", "{count} arrivals led to no run: {title}", count, title=title
+    )
+    text = "\n\n".join((
+        _("What came to {source} did not fit the inputs of the flow, could not be read, or is known already "
+          "with other content. It is kept.", source=source),
+        _("The page says why, and has it taken again when the flow was put right. The next message of "
+          "this kind comes in an hour at the earliest."),
+    ))  # fmt: skip
+    return subject, text
+
+
+def _of_joined(title: str, source: str, count: int) -> tuple[str, str]:
+    subject = several(
+        "{count} arrival about a run that did not go through: {title}",
+        "{count} arrivals about runs that did not go through: {title}", count, title=title,
+    )  # fmt: skip
+    text = "\n\n".join((
+        _("What came to {source} has the key of a run that had ended without going through. Nothing was started, and "
+          "whoever filled in a form was told so.", source=source),
+        _("If it is still wanted, start that run anew: its page has the button where nothing of it stands. The next "
+          "message of this kind comes in an hour at the earliest."),
+    ))  # fmt: skip
+    return subject, text

@@ -30,10 +30,14 @@ from runner.store.restored import restorations
 from runner.store.tables import arrivals, cursors, runs
 from runner.store.work import StartWork, Work
 
-SEEN_BEFORE = "started", "ignored", "superseded", "skipped", "conflict"
+SEEN_BEFORE = "started", "joined", "ignored", "superseded", "skipped", "conflict"
 """What the same event again leaves as it is. `refused`, `unreadable`, `queued` and `missed` are taken anew."""
 STATUSES = (*SEEN_BEFORE, "refused", "unreadable", "queued", "missed")
 """Everything that becomes of an arrival."""
+WENT_WRONG = "failed", "compensated", "stopped", "closed"
+"""How a run has ended that did not go through: whatever joins it is `joined`, and somebody is told."""
+LOST = "refused", "unreadable", "conflict"
+"""What should have led to a run."""
 TROUBLE = "trouble:"
 MOST_CONTENT = 64_000
 """Characters of what is kept of an event without a run."""
@@ -119,7 +123,10 @@ def _take(batch: Batch, arrival: Arrival, start: StartWork | None) -> Arrived:
         return _keep(batch, arrival)
     begun = start.plan(batch)
     if not isinstance(begun, Started):
-        return _keep(batch, replace(arrival, status="conflict", why=str(begun)), is_told=True)
+        return _keep(batch, replace(arrival, status="conflict", why=start.without_key(begun)), is_told=True)
+    if begun.joined and begun.status in WENT_WRONG:
+        why = f"the run for this had ended ({begun.status}), so nothing was started; start it anew: run {begun.run}"
+        return _keep(batch, replace(arrival, status="joined", run=begun.run, why=why))
     if arrival.entity and arrival.position is not None:
         _move(batch, _entity(arrival), json.dumps(arrival.position))
     _keep(batch, replace(arrival, content="", run=begun.run))
@@ -147,7 +154,7 @@ def _keep(batch: Batch, arrival: Arrival, *, is_told: bool = False) -> Arrived:
 
 
 _FACTS: Mapping[str, type[SiteEvent]] = {
-    "ignored": DeliveryIgnored, "superseded": DeliveryIgnored, "refused": DeliveryIgnored,
+    "ignored": DeliveryIgnored, "superseded": DeliveryIgnored, "refused": DeliveryIgnored, "joined": DeliveryIgnored,
     "unreadable": DeliveryIgnored, "conflict": DeliveryConflict, "missed": SlotMissed, "skipped": SlotSkipped,
 }  # fmt: skip
 
@@ -274,16 +281,17 @@ def found(arrival: str, *, flow: str = "") -> Callable[[Connection], Sequence[Ar
     return ask
 
 
-def strays(flow: str, source: str, since: int) -> Callable[[Connection], tuple[int, int]]:
-    """For `SqlStore.ask`: how many arrivals after `since` led to no run and should have, and when the newest came."""
-    asked = select(func.count(), func.max(arrivals.c.at)).where(
-        arrivals.c.flow == flow, arrivals.c.at > since, arrivals.c.source == source,
-        arrivals.c.status.in_(("refused", "unreadable", "conflict")),
-    )  # fmt: skip
+def strays(flow: str, source: str, since: int, status: Sequence[str]) -> Callable[[Connection], tuple[int, int, str]]:
+    """For `SqlStore.ask`: how many arrivals after `since` became this, when the newest came, and the run that all of
+    them belong to (empty where it is not one)."""
+    run = arrivals.c.run_id
+    asked = select(func.count(), func.max(arrivals.c.at), func.min(run), func.max(run)).where(
+        arrivals.c.flow == flow, arrivals.c.at > since, arrivals.c.source == source, arrivals.c.status.in_(status)
+    )
 
-    def ask(connection: Connection) -> tuple[int, int]:
-        count, newest = connection.execute(asked).one()
-        return count, newest or 0
+    def ask(connection: Connection) -> tuple[int, int, str]:
+        count, newest, first, last = connection.execute(asked).one()
+        return count, newest or 0, (first or "") if first == last else ""
 
     return ask
 

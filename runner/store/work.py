@@ -336,7 +336,7 @@ class StartWork(Work[Started]):
             return answer
         answer = answer or (None if is_fresh else self._by_key(batch))
         if isinstance(answer, RunKeyConflict):
-            self._tell_conflict(batch, str(answer))
+            self._tell_conflict(batch, self.without_key(answer))
             return answer
         batch.starting |= key
         if answer is None:
@@ -379,11 +379,14 @@ class StartWork(Work[Started]):
             )
         return Started(run=run, joined=True, status=status, rerun=rerun)
 
+    def without_key(self, conflict: RunKeyConflict) -> str:
+        """What is kept of it: a key may be made of personal data."""
+        return str(conflict).replace(f'the run key "{self.new.run_key}" of', "the run key of", 1)
+
     def _tell_conflict(self, batch: Batch, what: str) -> None:
         new = self.new
         told = {
-            "run_key": new.run_key, "mode": new.mode, "receipt": list(new.receipt or ()),
-            "inputs_digest": new.inputs_digest, "what": what,
+            "mode": new.mode, "receipt": list(new.receipt or ()), "inputs_digest": new.inputs_digest, "what": what,
         }  # fmt: skip
         batch.add_site(encode(DeliveryConflict(at=batch.now, name=new.flow, by=new.starter, data=told)))
 

@@ -9,6 +9,7 @@ from runner.core.paths import catcher_of, is_closed_at
 from runner.core.state import HandOff
 from runner.language.flow import MODEL
 from runner.people.operations import possible
+from runner.people.table import sentence
 from runner.telling import words
 from runner.telling.questions import call_of
 from runner.telling.story import Story
@@ -101,10 +102,9 @@ def further(story: Story) -> list[str]:
         return ["compensate"] if drafts_left(story.state) else []
     if status == "stopped" and story.with_effect("pending", "stands", "in_doubt"):
         return ["compensate", "take_over"]
-    if status in ("failed", "compensated", "stopped"):
-        return [] if story.successor or story.view.continues else ["rerun"]
     if story.state.has_ended:
-        return []
+        is_anew = sentence(story.state, "rerun")[0] == "done" and status not in ("succeeded", "drafted")
+        return ["rerun"] if is_anew and not (story.successor or story.view.continues) else []
     orders = possible(story.bundle, story.state)
     wanted = {"resume", "stop"} if story.is_asked else {"resume", "pause", "stop"}
     asks_of_run = any(

@@ -8,12 +8,12 @@ from typing import Any
 
 from runner.contract import Json
 from runner.errors import NotFound, NotPossible
-from runner.store.arrivals import Arrival, Arrived, found
+from runner.store.arrivals import LOST, Arrival, Arrived, found
 from runner.triggers.bodies import Unreadable, read_body
 from runner.triggers.intake import Coming
 from runner.triggers.parts import Parts
 
-RETAKEN = ("refused", "unreadable", "conflict")
+RETAKEN = LOST
 
 
 async def take_again(parts: Parts, name: str, flow: str, *, by: str, reason: str) -> Arrived:

@@ -22,8 +22,9 @@ from runner.web.render import go, page
 ROUTES = APIRouter()
 PAGE = 50
 ARRIVED: Mapping[str, str] = {
-    "started": marked("taken"), "ignored": marked("not meant"), "superseded": marked("older than what is known"),
-    "skipped": marked("skipped"), "missed": marked("missed"), "conflict": marked("the same id with other content"),
+    "started": marked("taken"), "joined": marked("known, and did not go through"), "ignored": marked("not meant"),
+    "superseded": marked("older than what is known"), "skipped": marked("skipped"), "missed": marked("missed"),
+    "conflict": marked("known, with other content"),
     "refused": marked("does not fit the flow"), "unreadable": marked("cannot be read"),
     "queued": marked("waits its turn"),
 }  # fmt: skip

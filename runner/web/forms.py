@@ -300,6 +300,8 @@ async def _begin(sheet: Sheet, sent: Sent, stamp: Stamp, reading: paper.Reading)
         return _conflict(sheet, sent.page, by_status["conflict"].run)
     if "started" not in by_status and "refused" in by_status:
         return sheet.show(sent.page, sent.values["stamp"], text=_(REFUSED), code=409)
+    if "started" not in by_status and "joined" in by_status:
+        return sheet.show(sent.page, sent.values["stamp"], text=_(OVER), code=409)
     for file in _files_of(sent.page):
         sheet.desk.uploads.drop(file)
     run = by_status["started"].run if "started" in by_status else ""
@@ -308,6 +310,10 @@ async def _begin(sheet: Sheet, sent: Sent, stamp: Stamp, reading: paper.Reading)
 
 
 UNSTORED = marked("Nothing can be stored at the moment. Keep this page open, and send it again a little later.")
+OVER = marked(
+    "There was a request about this already, and it did not go through. Nothing was started now; the people who look "
+    "after this form are told."
+)
 REFUSED = marked("This cannot be taken. It was noted, and the people who look after this form can see why.")
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
 
+from runner.app import Amends
 from runner.clock import MachineClock
 from runner.core import events as e
 from runner.core.state import State
@@ -22,6 +23,8 @@ from runner.people.operations import Order, give, pinned
 from runner.people.rerun import wish_anew
 from runner.people.table import ACTIONS, HOLDS, SITUATIONS, as_markdown, open_questions, situation_of
 from runner.store.log import SITE
+from runner.telling.consequences import further
+from runner.telling.story import story_of
 from tests.cases.ground import ME, Engine, Ground, opened, until
 from tests.cases.situations import LEADS, WAYS, WORDS, Way
 from tests.house import ROOT
@@ -113,6 +116,12 @@ class Stage:
         answers = {action: SITUATIONS[self.name].answer(action) for action in ACTIONS}
         return {one for one, said in answers.items() if said == "done" or (said == "perhaps" and one in offered)}
 
+    def offers_anew(self, run: str) -> bool:
+        """Whether its page has the button that starts it anew."""
+        with closing(Amends.open(self.ground.folder)) as reader:
+            story = story_of(reader, run, "UTC")
+        return "rerun" in further(story)
+
     async def told(self, run: str, actions: Sequence[str], seen: State | None = None) -> list[str | NotPossible]:
         """All at the same time, by people who see the same: the run of each, or why not."""
         seen = self.engine.state(run) if len(actions) > 1 else seen
@@ -171,6 +180,8 @@ async def test_what_each_button_does(tmp_path: Path, name: str) -> None:
         run = await stage.arrive()
         pressed = {action.partition(" ")[0] for action in stage.way.follows}
         assert pressed == stage.possible(run)
+        if stage.way.status not in ("succeeded", "drafted"):
+            assert stage.offers_anew(run) == ("rerun" in pressed), "a page offers what the table says"
         await _refused(stage, run, [action for action in ACTIONS if action not in pressed])
         for action, leads_to in stage.way.follows.items():
             await _done(stage, action, leads_to)

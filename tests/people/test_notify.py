@@ -535,6 +535,38 @@ async def test_the_owner_hears_once_an_hour_of_what_led_to_no_run(tmp_path: Path
             assert await come("fits otherwise") == [("tom", "1 arrival led to no run: Letters go out")], "a conflict"
 
 
+async def test_the_owner_hears_of_what_came_about_a_run_that_did_not_go_through(tmp_path: Path) -> None:
+    async with SmtpService() as mail:
+        trigger = '{ event: parcel, fill: { text: "${{ event.text }}" } }'
+        text = f"{TOP.replace('trigger.id', 'inputs.text')}trigger: {trigger}\ninputs: {{ text: text }}\nsteps:\n"
+        text += "  - { id: look, hand_off: team:ops, say: Is it right? }\n"
+        async with resumed(make_office(tmp_path / "it", mail.port, {"keyed": text}), mail, Turned()) as office:
+            driver = office.driver
+            await driver.triggers.active.look()
+            strays = Strays(
+                driver.notifier, driver.post, driver.desk, driver.store, office.clock, driver.triggers.active.all
+            )  # fmt: skip
+
+            async def come(name: str) -> str:
+                coming = Coming(id=name, digest=name, names={"event": {"text": "a"}})
+                (took,) = await driver.triggers.intake.take(driver.triggers.active.on("event", "parcel"), coming)
+                await office.rest(took.run)
+                office.clock.at += 1
+                await strays.look()
+                return took.status
+
+            assert [await come("one"), await come("two")] == ["started", "started"]
+            (run,) = driver.store.runs(RunFilter())
+            await driver.act(run.run, Order(action="close", by="person:tom", reason="by hand"))
+            office.told()
+            assert await come("three") == "joined"
+            body = mail.mails[-1].body()
+            assert office.told() == [("tom", "1 arrival about a run that did not go through: Letters go out")]
+            assert f"/runs/{run.run}" in body
+            assert "Nothing was started" in body
+            assert [await come("three"), office.told()] == ["joined", []], "once"
+
+
 async def test_the_owner_hears_once_of_slots_that_are_skipped_one_after_the_other(tmp_path: Path) -> None:
     async with SmtpService() as mail:
         text = (

@@ -16,7 +16,9 @@ from fastapi.routing import APIRoute
 from runner.clock import DAY
 from runner.people.access import new_password
 from runner.people.holds import Hold
+from runner.people.operations import Order
 from runner.store.arrivals import listed
+from runner.store.log import SITE
 from runner.tongue import LANGUAGES
 from runner.triggers.formdesk import OF_ONE
 from runner.web.application import application
@@ -190,6 +192,39 @@ async def test_a_page_about_what_is_known_already_says_so(tmp_path: Path) -> Non
         assert page.status_code == 409
         assert "There is a request about this already, and it says something else." in words_of(page)
         assert ("sent before" in page.text, len(runs_of(console))) == (False, 1)
+
+
+async def test_a_page_about_a_run_that_did_not_go_through_says_so_and_starts_nothing(tmp_path: Path) -> None:
+    """The same values on a new page: its run was closed, so nothing is thanked for and the owner's page says why."""
+    asking = ASK.replace("${{ trigger.id }}", "${{ inputs.mail }}").replace("email or empty", "email")
+    asking = asking.replace("steps:\n", "steps:\n  - { id: look, hand_off: person:tom, say: Is it right? }\n")
+    values = {"in.name": "Kei", "in.mail": "kei@home.test"}
+    asking = asking.replace("mail: email", "mail: { email: null, personal: true }")
+    async with office(tmp_path / "acme", {"ask": asking}) as console:
+        await (await Filler(console, "ask").open()).send(values)
+        (run,) = runs_of(console)
+        await console.driver.engine.rest(run.run)
+        again = await (await Filler(console, "ask").open()).send(values)
+        assert (again.status_code, run.run in words_of(await Browser(console).get(again.headers["location"]))) == (
+            303,
+            True,
+        )
+        await console.act(run.run, Order(action="close", by="person:tom", reason="by hand"))
+        filler = await Filler(console, "ask").open()
+        page = await filler.send(values)
+        assert (page.status_code, filler.hidden["in.name"]) == (409, "Kei")
+        assert "There was a request about this already, and it did not go through." in words_of(page)
+        assert (await filler.post(filler.hidden)).status_code == 409, "as often as it is sent"
+        rows = console.store.ask(listed())
+        assert [(row.status, row.run) for row in rows] == [("joined", run.run), *[("started", run.run)] * 2]
+        assert "so nothing was started" in rows[0].why
+        assert '"Kei"' in rows[0].content
+        assert len(runs_of(console)) == 1
+        other = await (await Filler(console, "ask").open()).send({**values, "in.name": "Ken"})
+        assert other.status_code == 409
+        arrived = console.store.ask(listed(status=("conflict",)))[0]
+        assert "belongs to run" in arrived.why
+        assert "kei@home.test" not in arrived.why + str(console.store.log(SITE)), "a key may be personal"
 
 
 async def test_a_form_of_two_flows_starts_both(tmp_path: Path) -> None:
