@@ -23,7 +23,7 @@ from runner.errors import EvaluationError, RequestError
 from runner.language.expressions import condition, evaluate
 from runner.language.fields import FieldType, field_types
 from runner.language.markers import pieces
-from runner.language.types import read_entries, read_money
+from runner.language.types import is_plain, read_entries, read_money
 from runner.language.values import as_text, number_text
 
 Scope = Mapping[str, Json]
@@ -48,6 +48,11 @@ def checked_input(
 
     `types` are those of the action's input, where they have been read before.
     """
+    names = action.input
+    if types is not None and input.keys() == names.keys():
+        plain = {name: input[name] for name in names if is_plain(types[name], input[name])}
+        if len(plain) == len(names):
+            return plain
     given = {name: value for name, value in input.items() if value is not None or name not in action.input}
     unknown = [name for name in given if name not in action.input]
     if unknown and not action.open_input:
@@ -215,6 +220,8 @@ def query_of(fields: Mapping[str, Json]) -> str:
     """Query or form fields, encoded: a list gives the field several times, yes and no are true and false.
 
     Raises RequestError."""
+    if not fields:
+        return ""
     texts = [
         (str(name), _field_text(name, item))
         for name, value in fields.items()

@@ -87,6 +87,16 @@ def read_money(field: FieldType, value: Json, *, strict: bool = False) -> Json:
     return value
 
 
+_PLAIN: Mapping[str, type] = {"text": str, "integer": int, "number": int, "yes_no": bool}
+
+
+def is_plain(field: FieldType, value: Json) -> bool:
+    """Whether a strict reading gives the value itself, as its Python type alone says: so it is with most values."""
+    if value.__class__ is not _PLAIN.get(field.kind) or field.least is not None or field.most is not None:
+        return False
+    return value.__class__ is not int or -LARGEST_NUMBER <= value <= LARGEST_NUMBER
+
+
 def read_entries(
     fields: Mapping[str, FieldType], given: Mapping[str, Json], *, zone: str = "UTC", strict: bool = False
 ) -> tuple[dict[str, Json], dict[str, str]]:
