@@ -19,6 +19,8 @@ from runner.core.state import State, UndoState
 from runner.core.undoing import FAILED_CHOICES, hand_over, undo, undo_step
 from runner.language.bundle import Bundle
 
+NOT_BEGUN = UndoState()
+
 
 def close(bundle: Bundle, state: State, scope: str, now: int) -> tuple[Command, ...]:
     """What is to be done in a scope whose forward is closed and that is made good; nothing when all of it has ended."""
@@ -142,7 +144,9 @@ def _left_in(state: State, scope: str) -> bool:
 
 def _is_unsettled(state: State, path: str) -> bool:
     first = state.calls.get((path, "do", 0))
-    calls = (state.calls.get((path, "do", part)) for part in range(first.parts if first is not None else 0))
+    if first is None or first.parts == 1:
+        return first is not None and (first.is_open or first.is_unsettled)
+    calls = [state.calls.get((path, "do", part)) for part in range(first.parts)]
     return any(call is not None and (call.is_unsettled or call.is_open) for call in calls)
 
 
@@ -172,6 +176,8 @@ def _turns(state: State, scope: str) -> list[str]:
     for (path, purpose, _), call in state.calls.items():
         if purpose == "do" and (call.is_applied or call.is_unsettled) and is_in(path, scope):
             newest[path] = max(newest.get(path, 0), call.start_no)
+    if not state.lists and not any("/" in path for path in newest):
+        return sorted(newest, key=newest.__getitem__, reverse=True)
     for path in _lists_left(state, scope):
         for unit in _calls_around(path, scope):
             is_seen = unit in state.scopes and state.scopes[unit].newest > 0
@@ -272,6 +278,8 @@ def _read_back(state: State, scope: str) -> Recall | None:
 
 def partly_known(state: State, scope: str = "") -> tuple[str, ...]:
     """The ended items of a scope that were being made good when the log was read anew."""
+    if not state.lists:
+        return ()
     tried = (name[0] for name in state.calls if name[1] in ("undo", "undo_lookup"))
     paths = (path for path in (*state.undo, *state.lists, *tried) if is_in(path, scope))
     forgotten = dict.fromkeys(forgotten_item(state, path) for path in paths)
@@ -328,7 +336,7 @@ def _next_undo(bundle: Bundle, state: State, path: str, holders: list[str], now:
     if _is_unsettled(state, path):
         holders += [] if is_let_go(state, path) else [path]
         return ()
-    undo = state.undo.get(path, UndoState())
+    undo = state.undo.get(path, NOT_BEGUN)
     if undo.status == "failed" or _cannot_be_built(state, path):
         holders += [path] if bundle.flow.on_failure.if_one_fails == "stop" else []
     is_open = undo.status == "open" or (undo.status == "handed_off" and _is_in_doubt(state, path))
@@ -345,7 +353,8 @@ def _next_undo(bundle: Bundle, state: State, path: str, holders: list[str], now:
 
 def _are_beside(bundle: Bundle, path: str, other: str) -> bool:
     """They stand in different branches of a parallel whose branches are made good at once."""
-    mine, theirs = dict(_lanes(bundle, path)), dict(_lanes(bundle, other))
+    mine = dict(_lanes(bundle, path))
+    theirs = dict(_lanes(bundle, other)) if mine else {}
     return any(theirs.get(parallel, branch) != branch for parallel, branch in mine.items())
 
 

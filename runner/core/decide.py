@@ -102,10 +102,14 @@ def settle(bundle: Bundle, state: State, now: int, see: See = lambda state: None
 
 
 def _at_rest(state: State, recorded: tuple[e.Event, ...], commands: tuple[Command, ...]) -> Settled:
+    if not commands:
+        return Settled(state=state, facts=recorded)
     recall = next((command for command in commands if isinstance(command, Recall)), None)
     if recall is not None:
         return Settled(state=state, facts=recorded, recall=recall)
     sends = tuple([command for command in commands if isinstance(command, Send)])
+    if len(sends) == len(commands):
+        return Settled(state=state, facts=recorded, sends=sends)
     asks = {command.request.approval: command for command in commands if isinstance(command, Ask)}
     return Settled(state=state, facts=recorded, sends=sends, asks=tuple(asks.values()))
 
@@ -227,8 +231,9 @@ def _succeed(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
 def _closing(bundle: Bundle, state: State, now: int) -> tuple[Command, ...]:
     if not state.stops_here:
         commands = close(bundle, state, "", now)
-        is_through = state.root.has_begun and all_have_ended(state, "") and not _is_open(state)
-        return finish(bundle, state, now) if not commands and is_through else commands
+        if commands or not state.root.has_begun or _is_open(state) or not all_have_ended(state, ""):
+            return commands
+        return finish(bundle, state, now)
     if state.is_taken_over:
         return () if _is_open(state) else finish(bundle, state, now)
     if forgotten := partly_known(state):

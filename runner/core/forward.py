@@ -63,7 +63,7 @@ def plan_of(place: Place, *, is_closed: bool = False, allowed: Consent | None = 
     action = place.bundle.actions[step.action]
     purpose: Purpose = "do" if step.verb == "do" else "read"
     first = state.calls.get((place.path, purpose, 0))
-    names = place.names(_names_of_call(step, action))
+    names = place.names(_reached(place, step, action))
     if first is not None and known is not None and known.input:
         whole = known.input
     elif allowed is not None and allowed.input is not None:
@@ -82,9 +82,19 @@ def plan_of(place: Place, *, is_closed: bool = False, allowed: Consent | None = 
     return as_draft(place, plan) if purpose == "do" and state.mode == "draft" else plan
 
 
+def _reached(place: Place, step: Step, action: Action) -> frozenset[str] | None:
+    """As `_names_of_call`, worked out once for each step of the flow."""
+    if step.tool_of:
+        return None  # such steps are made anew for each turn
+    known = place.bundle.reached.get(id(step))
+    if known is None or known[0] is not step:
+        known = place.bundle.reached[id(step)] = (step, _names_of_call(step, action))
+    return known[1]
+
+
 def _names_of_call(step: Step, action: Action) -> frozenset[str] | None:
     """The names that what the step sends is worked out of; None: any."""
-    if step.tool_of or action.renders_template:
+    if action.renders_template:
         return None
     beside = [step.find, step.key, step.lock.id if step.lock is not None else None]
     return roots(step.with_) if not any(beside) else roots([step.with_, *beside])

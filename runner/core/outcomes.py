@@ -10,15 +10,15 @@ from runner.core.consents import use
 from runner.core.state import Call, Disposition, Effect, State, StepState, UndoState, replace
 
 FORWARD = frozenset({"do", "read"})
-NOT_BEGUN = StepState()
+NOT_BEGUN, NEW_CALL = StepState(), Call(action="", key="")
 _ASKS_ABOUT = {"lookup": "do", "find": "do", "undo_lookup": "undo"}
 
 
 def read_intended(state: State, event: e.CallIntended) -> State:
     before = state.calls.get(event.call)
     if before is None or before.generation != event.generation:
-        call = Call(
-            action=event.action, key=event.key, word=event.word, start_no=event.start_no, parts=event.parts,
+        call = replace(
+            NEW_CALL, action=event.action, key=event.key, word=event.word, start_no=event.start_no, parts=event.parts,
             fans_out=event.fans_out, generation=event.generation, first_at=event.at, request=event.request,
             request_hash=event.request_hash, attempt=event.attempt, tries=1, is_open=True, fence=event.fence,
             intended_at=event.at, intended_seq=state.seq + 1, limit=event.limit,

@@ -36,9 +36,11 @@ def standing_of(state: State) -> Standing:
     wake_at = min(dues.values()) if dues and not state.is_paused else None
     status = _status(state, has_timer=bool(dues), is_out=bool(opened))
     at_step, waiting_for = (opened[0], "an answer") if opened else _waits(state, dues, status)
-    asked = [one.owner for one in state.open_handoffs]
-    asked += [one.by[0] for one in state.gates.values() if one.status == "open"]
-    needs = asked[0] if asked and not state.has_ended else ""
+    needs = ""
+    if (state.handoffs or state.gates) and not state.has_ended:
+        asked = [one.owner for one in state.open_handoffs]
+        asked += [one.by[0] for one in state.gates.values() if one.status == "open"]
+        needs = asked[0] if asked else ""
     return Standing(
         status=status, phase="compensating" if state.root.closed else "forward",
         wake_at=None if state.has_ended else wake_at, waiting_for=waiting_for, at_step=at_step, needs=needs,

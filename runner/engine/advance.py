@@ -250,8 +250,10 @@ def columns_of(state: State, in_line: tuple[str, str] | None = None) -> RunColum
 
 def _effect_changes(told: State, turn: Turn) -> tuple[EffectChange, ...]:
     """Effects that are not as they were last written; those too that have left the state with their item since."""
-    changed: dict[int, Effect] = {}
     known = told.effects is turn.before.effects
+    if known and not turn.effects:
+        return ()
+    changed: dict[int, Effect] = {}
     for effects in (turn.effects,) if known else (turn.before.effects, turn.effects, turn.after.effects):
         changed |= {no: effect for no, effect in effects.items() if told.effects.get(no) is not effect}
     return tuple(

@@ -58,6 +58,8 @@ class Bundle:
     follow: Flow | None = None
     """Of the flow of `then_run` its id and its inputs."""
     beside: Mapping[str, Mapping[str, str]] = field(default_factory=dict, compare=False)
+    reached: dict[int, tuple[Step, frozenset[str] | None]] = field(default_factory=dict, compare=False, repr=False)
+    """By a step's `id()`: the step, and the names that what it sends is worked out of, once that was asked."""
 
     @property
     def working(self) -> Calendar:

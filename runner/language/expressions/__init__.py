@@ -185,7 +185,14 @@ def decided(answer: Json, text: str) -> bool:
     raise EvaluationError(f"a condition must be a yes or no, not {shown(answer)}: {hint} (in {_short(text)})")
 
 
+_PLAIN = frozenset({int, bool, float, type(None)})
+
+
 def _answer(value: Json, frame: Frame) -> Json:
+    if value.__class__ is dict:
+        return {key: _answer(item, frame) for key, item in value.items()}
+    if value.__class__ in _PLAIN:
+        return value
     if isinstance(value, str):
         return _planned(value)(frame) if "${{" in value else value
     if isinstance(value, Mapping):
