@@ -35,6 +35,11 @@ def folder_around(path: Path) -> Path:
     return start.parent if start.name == "flows" and start.parent != start else start
 
 
+def is_project(folder: Path) -> bool:
+    """Whether anything in this folder makes it a project: its settings, flows, or what earlier runs have left."""
+    return any((folder / name).exists() for name in (SETTINGS, "flows", "connections.yaml", ".amends"))
+
+
 class Reading:
     """One project's settings and store. Close it in the end."""
 

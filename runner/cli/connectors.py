@@ -32,7 +32,7 @@ BROKEN = "its file has problems: see `amends check`"
 
 @COMMANDS.command("list", help="List the connectors, and the connections of this project.")
 def list_(as_json: place.AsJson = False) -> None:
-    with watching.opened() as amends:
+    with watching.opened(anywhere=True) as amends:
         kinds, lines = amends.project.kinds, amends.project.connections.by_name
     found, rows = [], []
     for name in kinds.names():
@@ -52,7 +52,7 @@ def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A connector or a connection.")],
     as_json: place.AsJson = False,
 ) -> None:
-    with watching.opened() as amends:
+    with watching.opened(anywhere=True) as amends:
         found = find(amends.project, name)
     kind, settings = found.kind, dict(found.kind.settings())
     if as_json:

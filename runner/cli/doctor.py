@@ -19,6 +19,7 @@ from runner.clock import MINUTE
 from runner.errors import AmendsError
 from runner.language.connections import Connection
 from runner.language.schema import is_stale
+from runner.reading import SETTINGS, is_project
 from runner.store import outbox
 from runner.store.lock import EngineLock
 from runner.store.sqlite import refuse_network
@@ -42,7 +43,7 @@ Question = Callable[[Amends], Said]
 
 @COMMANDS.command(help="Check this computer and this project; exit code 1 where something is to be put right.")
 def doctor(as_json: place.AsJson = False) -> None:
-    with watching.opened() as amends:
+    with watching.opened(anywhere=True) as amends:
         found = [finding for about, ask in QUESTIONS for finding in answers(about, ask, amends)]
     if as_json:
         page.say_json([{"about": about, "level": level, "text": text} for about, level, text in found])
@@ -77,6 +78,10 @@ def _folder(amends: Amends) -> Said:
         yield "bad", f"{place_of_state} cannot be written by this user"
         return
     refuse_network(state / "amends.db")
+    if not is_project(amends.folder):
+        way = f"`{words.PROGRAM} init` makes one"
+        yield "bad", f"{amends.folder} is no project: it has no {SETTINGS} and no flows/; {way}"
+        return
     yield "ok", str(amends.folder)
     for secret in (amends.folder / ".env", state / "amends.db"):
         if secret.exists() and secret.stat().st_mode & 0o077:

@@ -95,14 +95,14 @@ def listed(heads: Sequence[str], rows: Iterable[Sequence[str]], *, fixed: Sequen
 
 
 def show(*parts: consoles.RenderableType, out: consoles.Console | None = None) -> None:
-    """Prints renderables one under the other; where nobody looks on, without blanks at the ends of lines."""
+    """Prints renderables one under the other, none cut; where nobody looks on, without blanks at the ends of lines."""
     out = out or console()
     if out.is_terminal:
         for part in parts:
-            out.print(part)
+            out.print(part, crop=False)
         return
     with out.capture() as kept:
         for part in parts:
-            out.print(part)
+            out.print(part, crop=False)
     out.file.write("\n".join(line.rstrip() for line in kept.get().split("\n")))
     out.file.flush()

@@ -54,10 +54,20 @@ def noun(summary: str) -> typer.Typer:
 def reading() -> Iterator[past.Reading]:
     """The project's past, opened and closed again."""
     found = past.Reading.open(FOLDER.get())
+    refuse_no_project(found.folder)
     try:
         yield found
     finally:
         found.close()
+
+
+def refuse_no_project(folder: Path) -> None:
+    """Raises NotFound for a folder that is no project: there "nothing waits" would be no answer."""
+    if not past.is_project(folder):
+        raise NotFound(
+            f"{folder} is no project: it has no {past.SETTINGS} and no flows/; go to the project's folder or name it "
+            f"(--project FOLDER), or make one with `{words.PROGRAM} init`"
+        )
 
 
 def zone_of(project: past.Reading) -> str:

@@ -35,7 +35,7 @@ def write(
     to: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="Default: schemas/ of the project.")] = None,
     plain: Annotated[bool, typer.Option("--plain", help="Of the language alone, for any project.")] = False,
 ) -> None:
-    with watching.opened() as amends:
+    with watching.opened(anywhere=True) as amends:
         folder = to or amends.folder / "schemas"
         try:
             files = [*write_schemas(folder, amends.project.kinds, None if plain else amends.project.facts())]

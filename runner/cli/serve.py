@@ -11,8 +11,6 @@ import typer
 
 from runner.app import Amends
 from runner.cli import logs, page, place, watching
-from runner.errors import NotFound
-from runner.reading import SETTINGS
 from runner.telling import words
 from runner.triggers.active import Active
 from runner.triggers.schedule import scheduled
@@ -28,8 +26,6 @@ def serve(
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one.")] = PORT,
 ) -> None:
     with watching.opened() as amends, logs.observed(amends) as on_turn:
-        if not ((amends.folder / SETTINGS).is_file() or (amends.folder / "flows").is_dir()):
-            raise NotFound(f"{amends.folder} is no project: it has no {SETTINGS}; `{words.PROGRAM} init` makes one")
         logging.getLogger("amends.triggers").setLevel(logging.INFO)  # slots without a run, flows that changed
         logging.getLogger("amends.web").setLevel(logging.INFO)  # who came in, who did not
         told: list[str] = []

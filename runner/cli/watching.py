@@ -39,9 +39,11 @@ CODES = {
 
 
 @contextmanager
-def opened(where: Path | None = None) -> Iterator[Amends]:
-    """The project with its flows, opened and closed again."""
+def opened(where: Path | None = None, *, anywhere: bool = False) -> Iterator[Amends]:
+    """The project with its flows, opened and closed again. Raises NotFound where there is none, but not `anywhere`."""
     amends = Amends.open(where or place.FOLDER.get())
+    if not (where or anywhere):
+        place.refuse_no_project(amends.folder)
     try:
         yield amends
     finally:

@@ -212,9 +212,9 @@ class _Planning:
         """What follows a failure, in short sentences."""
         after = flow.on_failure
         if after.do == "review":
-            yield _("A person chooses what is done.")
+            yield _("If a step fails, a person chooses what is done.")
         else:
-            yield _("What was done is made good, the newest first.")
+            yield _("If a step fails, what was done is made good, the newest first.")
         if after.tell and after.tell != "nobody":
             yield _("{who} is told.", who=self.named(after.tell))
         if after.then_run:

@@ -426,10 +426,22 @@ def test_inputs_from_a_file_and_from_standard_input(terminal: Terminal) -> None:
     assert (said.code, said.err.splitlines()[1]) == (2, f"  {file}: line 2 is not JSON.")
 
 
-def test_a_folder_that_is_no_project_is_not_served(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(["--project", str(tmp_path), "serve"]) == 2
-    assert "is no project: it has no amends.yaml; `amends init` makes one" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    "typed", ["serve", "runs list", "runs show x", "handoffs list", "approvals list", "log verify", "triggers list"]
+)
+def test_a_folder_that_is_no_project_is_said_to_be_none(
+    typed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["--project", str(tmp_path), *typed.split()]) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith(f"amends: {tmp_path} is no project: it has no amends.yaml and no flows/; go to the ")
+    assert said.out == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_doctor_says_of_a_folder_that_it_is_no_project(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["--project", str(tmp_path), "doctor"]) == 1
+    assert "is no project: it has no amends.yaml" in " ".join(capsys.readouterr().out.split())
 
 
 def test_an_input_that_is_given_twice_is_refused(terminal: Terminal) -> None:

@@ -41,7 +41,8 @@ def loaded(words: str, folder: Path) -> frozenset[str]:
 
 @pytest.mark.parametrize("words", LOADED)
 def test_a_command_loads_what_it_uses(words: str, tmp_path: Path) -> None:
-    (tmp_path / "wait.yaml").write_text(
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows" / "wait.yaml").write_text(
         "flow: wait\ntitle: Wait\nowner: person:me\nsteps: [{ id: a, wait: 1 s }]\n", encoding="utf-8"
     )
     if words == "check":

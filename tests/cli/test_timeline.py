@@ -26,6 +26,7 @@ from runner.contract import canonical
 from runner.core import events as e
 from runner.core.fold import fold_all
 from runner.people.operations import Order
+from runner.telling import words
 from runner.telling.story import Story
 from tests.cli.scripted import INPUTS, START, Play, bundle_of, found, not_sent, refused, unknown
 
@@ -452,6 +453,25 @@ def test_every_command_that_is_offered_can_be_typed() -> None:
         commands = typer.main.get_command(importlib.import_module(f"runner.cli.{noun}").COMMANDS)
         sub = commands.commands[rest[0]]  # type: ignore[attr-defined]
         sub.make_context(rest[0], rest[1:])
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_command_to_type_is_whole_on_a_line_of_its_own(is_terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the program has a long place no command fits 80 columns; cut, opposite answers were the same line."""
+    monkeypatch.setattr(words, "PROGRAM", f"/home/{'a-rather-long-name/' * 4}.venv/bin/amends")
+    told = set()
+    for play in PLAYS.values():
+        story = play().story()
+        kept = io.StringIO()
+        out = Console(file=kept, width=80, force_terminal=is_terminal, color_system=None, highlight=False, markup=False)
+        page.show(full(story, out), out=out)
+        lines = [line.strip() for line in kept.getvalue().splitlines()]
+        told_now = as_json(story)
+        shown = [command for question in told_now["questions"] for command in question["choices"].values()]
+        for command in (*told_now["can_do"].values(), *shown):
+            assert command in lines, command
+            told.add(command)
+    assert len(told) >= 12
 
 
 def test_on_a_terminal_the_list_is_shown_and_taken_away_again() -> None:

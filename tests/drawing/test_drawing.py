@@ -57,7 +57,7 @@ lines [each] For each of inputs.lines
             only if item.quantity_that_was_ordered > 0 and item.quantity_in_stock >= item.quantity_that_was_ordered
             if a later step fails: cancel it: records.delete
 
-What was done is made good, the newest first. team:finance is told. Then the flow small runs.
+If a step fails, what was done is made good, the newest first. team:finance is told. Then the flow small runs.
 read: changes nothing
 keyed: a call that is repeated counts once"""
 

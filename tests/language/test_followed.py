@@ -100,6 +100,25 @@ def test_events_that_go_round_are_told() -> None:
 # --- kinds -----------------------------------------------------------------------------------------------------------
 
 
+DATED = HEAD.replace("about: text", "day: date, end: date")
+DAYS = [
+    ("inputs.day - 3", "days are added so: ${{ inputs.day | add_days(-3) }}"),
+    ("inputs.day + 2", "days are added so: ${{ inputs.day | add_days(2) }}"),
+    ("4 + inputs.day", "days are added so: ${{ inputs.day | add_days(4) }}"),
+    ("inputs.day - inputs.count", "days are added so: ${{ inputs.day | add_days(-3) }}"),
+    ("inputs.end - inputs.day", "the days from one to the other: ${{ inputs.day | days_between(inputs.end) }}"),
+]
+
+
+@pytest.mark.parametrize(("expression", "hint"), DAYS)
+def test_how_to_count_with_a_date(expression: str, hint: str) -> None:
+    step = f'  - {{ id: last, read: billing.get_plan, with: {{ code: "${{{{ {expression} }}}}" }} }}\n'
+    sign, date = ("-" if "-" in expression else "+"), "inputs.end" if "end" in expression else "inputs.day"
+    assert told(DATED + step) == [f'FL109 "{sign}" counts with numbers, and {date} is a date | {hint}']
+    right = hint.partition("${{ ")[2].removesuffix(" }}")
+    assert told(DATED + step.replace(expression, f"{right} | json")) == []
+
+
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [

@@ -3,7 +3,7 @@ and what a field takes. Each of these would stop the run at that step."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from runner.errors import Problem
@@ -76,10 +76,23 @@ def _wrong_side(context: Context, text: Text, part: Any) -> tuple[str, str] | No
     for side in (part.left, part.right) if sign else ():
         kind = _kind(context, text, side)
         if kind and kind not in ("number", "money"):
+            dates = [each for each in (part.left, part.right) if kind_of(context, text, each) in ("date", "datetime")]
+            if dates:
+                return f'"{sign}" counts with numbers, and {_shown(dates[0])} is a date', _days(part, sign, dates)
             hint = "texts are put together in one text: ${{ … }} ${{ … }}" if kind == "text" else ""
             what = f'"{sign}" counts with numbers, and {_shown(side)} is {KIND_WORDS[kind]}'
             return what, hint
     return None
+
+
+def _days(part: Any, sign: str, dates: Sequence[Any]) -> str:
+    """How to count with a date: so many days on or back, or the days between two."""
+    first, *others = [path_text(path) if (path := path_of(date)) is not None else "today()" for date in dates]
+    if others:
+        return f"the days from one to the other: ${{{{ {others[0]} | days_between({first}) }}}}"
+    days = getattr(part.right if dates[0] is part.left else part.left, "value", 3)
+    number = abs(days) if type(days) is int else 3
+    return f"days are added so: ${{{{ {first} | add_days({-number if sign == '-' else number}) }}}}"
 
 
 def _shown(part: Any) -> str:
