@@ -57,6 +57,9 @@ class Company(Protocol):
     def is_shared(self) -> bool:
         """Whether other engines may write to it too."""
 
+    def is_in_company(self) -> bool:
+        """Whether other engines write to it just now."""
+
     def watch_left(self, on_left: Callable[[Left], object]) -> None:
         """Has the writer's thread tell of each engine that is gone, with its runs that this one has now; and of this
         engine's own old fence, where others took it for gone."""

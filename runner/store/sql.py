@@ -103,6 +103,9 @@ class SqlStore(Audit):
         shared = None if self._writer is None else self._writer.shared
         return shared is not None and shared.others(connection) > 0
 
+    def is_in_company(self) -> bool:
+        return self.ask(self.has_company)
+
     def watch_left(self, on_left: Callable[[Left], object]) -> None:
         if self._writer is not None:
             self._writer.on_left = on_left

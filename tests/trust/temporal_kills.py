@@ -59,8 +59,9 @@ LOOK = 0.1
 ENTRIES = "SELECT coalesce(sum(seq), 0) FROM runs"
 LONGEST_WAIT = 60.0
 """Seconds that the next kill waits for a call that is out."""
-LONGEST_PAUSE = 3.0
-"""Seconds between two kills, at the most, before that."""
+ENTRIES_EACH = 30
+"""So many entries of a saga's log, at the most, come between two kills."""
+THERE = "SELECT name FROM engines"
 BUSY = (
     "SELECT name FROM engines JOIN runs USING (fence) JOIN log ON log.run_id = runs.run_id AND log.seq = runs.seq"
     " WHERE type = 'CallIntended' GROUP BY name"
@@ -254,17 +255,25 @@ async def _start(storm: Storm, driver: OwnDriver, names: Sequence[str]) -> None:
 
 
 async def _victim(storm: Storm, driver: OwnDriver) -> int:
-    """The worker that has most calls out, a moment after one has any; after a while whichever."""
+    """The worker that has most calls out, a moment after one has any: once all are there, and the log has grown a
+    little. However slow the machine is, work goes on between two kills; after a long while whichever is taken."""
+    grown = _asked(driver, ENTRIES)[0][0] + storm.rng.randint(
+        1, ENTRIES_EACH * max(storm.sagas // max(storm.kills, 1), 1)
+    )
     until = time.monotonic() + LONGEST_WAIT
-    await asyncio.sleep(storm.rng.uniform(0, LONGEST_PAUSE))
     while time.monotonic() < until:
-        busy = [int(name.partition(":")[2].split()[0]) for (name,) in _asked(driver, BUSY)]
+        there = {_process(name) for (name,) in _asked(driver, THERE)}
+        busy = [_process(name) for (name,) in _asked(driver, BUSY)]
         found = [storm.alive.index(worker) for worker in busy if worker in storm.alive]
-        if found:
+        if found and there.issuperset(storm.alive) and _asked(driver, ENTRIES)[0][0] >= grown:
             await asyncio.sleep(storm.rng.uniform(0, SLOWEST / 2000))
             return found[0]
-        await asyncio.sleep(LOOK / 4)
+        await asyncio.sleep(LOOK)
     return storm.rng.randrange(WORKERS)
+
+
+def _process(name: str) -> int:
+    return int(name.partition(":")[2].split()[0])
 
 
 def _asked(driver: OwnDriver, what: str) -> Sequence[Any]:

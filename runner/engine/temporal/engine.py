@@ -115,7 +115,7 @@ class TemporalEngine(Carrier):
         self._background += self._join_others()
         if self._only:
             return
-        if not self._lasts or await self._store.take_on(DUTY):  # else another worker sees to them
+        if not self._lasts or not self._store.is_in_company():  # else the sweeper sees to them
             await self.wake_forgotten(settled=0, soon=SWEEP)
         for event in self._store.open_events():
             await self._feed(event_id=event)
