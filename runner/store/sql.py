@@ -257,7 +257,6 @@ class SqlStore(Audit):
             await self._put(TellWork(run=run))
 
     async def take_on(self, duty: str) -> bool:
-        """Takes on what one engine does for all, as long as it lives. Answers whether it is this one."""
         return await self._put(DutyWork(name=duty)) if self.is_shared else True
 
     async def divide(self, wishes: Mapping[str, Wish]) -> Mapping[str, Grant]:
