@@ -139,6 +139,8 @@ def _wrong(sentence: str) -> int:
 
 
 def _near(word: str) -> str:
+    if word.lower() in ("version", "help"):
+        return f"write `amends --{word.lower()}`"
     turned = [noun for noun in NOUNS if sorted(noun) == sorted(word.lower())]
     close = turned or difflib.get_close_matches(word.lower(), NOUNS, n=1, cutoff=0.5)
     return f'did you mean "{close[0]}"?' if close else "`amends --help` lists all of them"

@@ -154,6 +154,8 @@ def _long_form(value: Mapping[str, Json]) -> FieldType:
         problem = f"two types: {' and '.join(map(str, words))}" if words else "no type word"
         other = [key for key in value if key not in BESIDE]
         hint = did_you_mean(str(other[0]), _offered(), "types") if other and not words else ""
+        if value.get("type") in _offered():
+            hint = f"write {{ {value['type']}: null }}"
         raise ValueError(f"the long form has {problem}{': ' + hint if hint else ''}")
     word = words[0]
     for key in value:

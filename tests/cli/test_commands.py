@@ -164,6 +164,7 @@ def test_init_leaves_what_is_there_as_it_is(tmp_path: Path, capsys: pytest.Captu
 # --- what goes wrong ----------------------------------------------------------------------------------------------------
 
 WRONG = {
+    "version": 'amends: there is no command "version"; write `amends --version`\n',
     "rusn": 'amends: there is no command "rusn"; did you mean "runs"?\n',
     "xyzzy": 'amends: there is no command "xyzzy"; `amends --help` lists all of them\n',
     "runs lst": "amends: no such command 'lst'. Did you mean 'list'? See `amends runs --help`.\n",

@@ -176,3 +176,8 @@ def test_a_number_fits_money_of_a_known_currency(
     monkeypatch.setitem(SHOP, "shop.pay", replace(SHOP["shop.pay"], input={"what": field}))
     steps = PAY.replace("WHAT", f'"{value}"' if "$" in value else value)
     assert [one for one in told(DRAFT + steps) if one[:5] in ("FL109", "FL006")] == expected
+
+
+def test_a_key_without_its_braces_is_given_them() -> None:
+    bare = HEAD.replace("run_key: ${{ inputs.no }}", "run_key: inputs.no")
+    assert [one.rpartition(" | ")[2] for one in told(bare) if one.startswith("FL206")] == ["write ${{ inputs.no }}"]

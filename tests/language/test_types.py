@@ -160,6 +160,7 @@ def test_all_problems_come_at_once() -> None:
         ("txt", 'there is no type "txt": did you mean "text"?'),
         ("choice", "a choice needs its values: { choice: [a, b] }"),
         (5, "a type is a word, such as text, or a record, such as { choice: [a, b] }, not 5"),
+        ({"type": "date"}, "the long form has no type word: write { date: null }"),
         ({"choise": ["a"]}, 'the long form has no type word: did you mean "choice"?'),
         ({"text": None, "date": None}, "the long form has two types: text and date"),
         ({"text": None, "lable": "x"}, '"lable" does not belong beside text: did you mean "label"?'),

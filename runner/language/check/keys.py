@@ -22,6 +22,8 @@ def find_keys_of_everything(context: Context) -> Iterator[Problem]:
             name = str(text.path[-1])
             what = f'"{name}" is the same for {whose}, so only the first of them would be done'
             hint = "name what tells them apart" if whose != "every item" else "name the item: ${{ item.… }}"
+            if text.text.strip().split(".")[0] in ("inputs", "event", "item", "steps"):
+                hint = f"write ${{{{ {text.text.strip()} }}}}"
             yield context.source.problem("FL206", text.path, what, hint)
 
 
