@@ -58,6 +58,8 @@ LOOKS_AFTER = 3_000
 """ms that a question is open before somebody looks into the ledgers: what was sent has arrived by then."""
 AT_ONCE = 40
 """Runs that are open at most; then nothing new is begun."""
+LANES = 4
+"""Beginnings at once: one of them fills in a form for a while."""
 SLOWLY = 1.7
 """Seconds in which a form is filled in."""
 
@@ -107,7 +109,14 @@ class Traffic:
         """Until it is over."""
         await self._come_in()
         async with asyncio.TaskGroup() as all_:
-            for each in (self._begin_runs, self._decide, self._resolve, self._operate, self._look, self._trouble):
+            for each in (
+                *[self._begin_runs] * LANES,
+                self._decide,
+                self._resolve,
+                self._operate,
+                self._look,
+                self._trouble,
+            ):
                 all_.create_task(self._again(each))
         await self.client.aclose()
 
@@ -140,7 +149,7 @@ class Traffic:
     # --- what begins -----------------------------------------------------------------------------------------------
 
     async def _begin_runs(self) -> None:
-        await asyncio.sleep(1 / self.rate)
+        await asyncio.sleep(LANES / self.rate)
         if self.is_on and len(self.store.open_runs()) < AT_ONCE:
             kind = self.rng.choices([*BEGINS], [weight for weight, _ in BEGINS.values()])[0]
             self._number += 1
