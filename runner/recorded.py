@@ -149,6 +149,10 @@ RECORDED = (
     marked("nothing would be left; say no instead"),
     marked("this cannot be sent: {why}"),
     marked("a password has {count} characters or more; a few words in a row are easy to keep"),
+    marked(
+        "this password is guessed first: it is little more than usual words, names and signs in a row; "
+        "a few words that do not belong together are easy to keep"
+    ),
     marked("{record} of run {run} is not set aside (any more)"),
     marked(
         'the run key "{key}" of {flow} belongs to run {run}, which was started with other inputs; '

@@ -42,7 +42,7 @@ def password(name: Name) -> None:
         given = getpass.getpass("New password: ") if is_typed else sys.stdin.readline().rstrip("\n")
         if is_typed and getpass.getpass("Once more: ") != given:
             raise NotPossible("the two are not the same, so nothing was changed")
-        _admit(amends, new_password(person, given, now=amends.clock.now()))
+        _admit(amends, new_password(person, given, now=amends.clock.now(), names=_names(amends, person)))
         page.say(f"The password of {person} is set.")
 
 
@@ -67,6 +67,12 @@ def _person(amends: Amends, name: str) -> str:
         return person
     known = [*people.people, *people.posts] or [ME.removeprefix("person:")]
     raise NotFound(f'there is nobody "{name}" who can sign in; {did_you_mean(name, known, "there are")}')
+
+
+def _names(amends: Amends, person: str) -> list[str]:
+    """What a password of this person must not be made of."""
+    found = amends.project.people.people.get(person.removeprefix("person:"))
+    return [amends.settings.project, *((found.name, found.mail) if found is not None else ())]
 
 
 def _admit(amends: Amends, row: Access) -> None:

@@ -6,9 +6,12 @@ what they had opens nothing.
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections import deque
+from collections.abc import Iterable
 from hashlib import sha256
+from itertools import pairwise
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
@@ -44,12 +47,39 @@ def new_access(kind: Kind, person: str, *, now: int, name: str = "", idle: int =
     return secret, Access(digest=digest_of(secret), kind=kind, person=person, name=name, at=now, until=until)
 
 
-def new_password(person: str, password: str, *, now: int) -> Access:
-    """What the database keeps of a password; takes a tenth of a second. Raises NotPossible where it is too short."""
+def new_password(person: str, password: str, *, now: int, names: Iterable[str] = ()) -> Access:
+    """What the database keeps of a password; takes a tenth of a second. Raises NotPossible where it is too short, or
+    made of what stands in every list and of `names`."""
     if not SHORTEST <= len(password) <= LONGEST:
         raise NotPossible(f"a password has {SHORTEST} characters or more; a few words in a row are easy to keep")
+    if is_guessed(password, (person, *names)):
+        raise NotPossible(
+            "this password is guessed first: it is little more than usual words, names and signs in a row; "
+            "a few words that do not belong together are easy to keep"
+        )
     digest = _HASHER.hash(password)
     return Access(digest=digest, kind="password", person=person, at=now, until=now + LIVES["password"])
+
+
+def is_guessed(password: str, names: Iterable[str]) -> bool:
+    """Whether little is left of a password without usual words, these names, and signs that follow each other."""
+    known = {word for name in names for word in re.split(r"\W+", name.lower()) if len(word) > 2}
+    left = password.lower()
+    for word in sorted({*USUAL, *known}, key=len, reverse=True):
+        left = left.replace(word, " ")
+    kept = [sign for before, sign in pairwise(f" {left}") if sign.isalnum() and abs(ord(sign) - ord(before)) > 1]
+    return len(kept) < FEWEST or len({*kept}) < FEWEST - 2
+
+
+USUAL = frozenset(
+    "password passwort passw0rd p@ssw0rd p@ssword welcome willkommen letmein iloveyou loveyou qwertyuiop "
+    "qwertzuiop qwerty qwertz asdfghjkl asdfgh asdf zxcvbnm zxcvbn 1q2w3e4r5t 1q2w3e4r 1q2w3e 1qaz2wsx 1qaz "
+    "qazwsx admin administrator login secret geheim changeme change default guest user test hello monkey "
+    "dragon football baseball sunshine princess master superman batman michael jordan shadow freedom whatever "
+    "trustno1 summer winter spring autumn sommer herbst amends root abc123 love 1234".split()
+)
+FEWEST = 6
+"""Signs that must be left."""
 
 
 def password_fits(kept: Access | None, password: str) -> bool:

@@ -171,6 +171,8 @@ def _verified(
             {"nonce": journey.nonce, "client_id": words.client, "access_token": tokens.get("access_token")},
         )  # fmt: skip
         claims.validate(now // 1000, LEEWAY)
+        if str(token.header.get("typ", "JWT")).upper() != "JWT":
+            raise NotProved(f"it is of the type {token.header['typ']!r}, not an id token")
     except (JoseError, ValueError, KeyError, TypeError) as error:
         raise NotProved(f"the id token does not hold: {error}") from None
     return dict(claims)

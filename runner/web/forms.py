@@ -35,7 +35,7 @@ from runner.triggers.formdesk import FormDesk, Stamp
 from runner.triggers.intake import Coming
 from runner.web.console import Console, console_of
 from runner.web.guard import Caller, Fills, Refused, Sees, SignInFirst, refuse_strangers
-from runner.web.guestbook import address_of
+from runner.web.guestbook import address_of, note
 from runner.web.render import go, page
 from runner.web.shell import LARGEST, POLICY
 
@@ -233,6 +233,7 @@ async def send(request: Request, caller: Fills, name: str) -> Response:
             sheet.desk.take_back(name, address_of(request))
         return sheet.show(paper.changed(sent.page, sent.order), written if stamp else "")
     if is_crowded:
+        note(request, f"the form {name} was sent too often", is_wrong=True)
         text = _("This form was sent too often. Try again in a quarter of an hour.")
         return sheet.show(sent.page, written if stamp else "", text=text, code=429)
     return await _take(sheet, sent, stamp, written)

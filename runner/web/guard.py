@@ -156,10 +156,17 @@ def greet(request: Request) -> None:
     speak("en" if is_program else _language(console, request, caller.person))
 
 
+def kept_as(console: Console, name: str, below: str = "") -> str:
+    """What a cookie is called: behind https so that it cannot be set without, and by no other host."""
+    if not console.is_secure:
+        return name
+    return f"__Secure-{name}" if console.prefix or below else f"__Host-{name}"
+
+
 def _by_cookie(console: Console, request: Request) -> Caller:
-    session = request.cookies.get(SESSION, "")
+    session = request.cookies.get(kept_as(console, SESSION), "")
     caller = _caller(console, session, "session", "visit") if session else Caller()
-    return caller if caller.person else Caller(csrf=csrf_of(request.cookies.get(DOOR, "")))
+    return caller if caller.person else Caller(csrf=csrf_of(request.cookies.get(kept_as(console, DOOR), "")))
 
 
 def _caller(console: Console, secret: str, *kinds: str) -> Caller:

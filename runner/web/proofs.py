@@ -16,7 +16,7 @@ from runner.store import access, codes, notices
 from runner.store.notices import Notice
 from runner.tongue import _, speaking
 from runner.web.console import Console, console_of
-from runner.web.guard import DOOR, SESSION, Caller, Refused, form_of
+from runner.web.guard import DOOR, SESSION, Caller, Refused, form_of, kept_as
 from runner.web.guestbook import note
 from runner.web.render import go, page, set_cookie
 
@@ -35,7 +35,9 @@ def notice_at(console: Console, locator: str, *, is_handoff: bool = False) -> No
 def is_proved(request: Request, notice: Notice) -> bool:
     """Whether this browser has proved by a code to be the person's."""
     console = console_of(request)
-    found = console.store.ask(access.find(digest_of(request.cookies.get(PROVED, "")), console.now))
+    found = console.store.ask(
+        access.find(digest_of(request.cookies.get(kept_as(console, PROVED, "below"), "")), console.now)
+    )
     fits = found is not None and (found.kind, found.person, found.name) == ("review", notice.person, notice.locator)
     return fits and _person(console, notice) is not None
 
@@ -107,4 +109,4 @@ def _takes_mail(console: Console, person: Person | None) -> bool:
 
 def _browser(request: Request, caller: Caller) -> str:
     """The secret of the browser that asks."""
-    return request.cookies.get(SESSION if caller.person else DOOR, "")
+    return request.cookies.get(kept_as(console_of(request), SESSION if caller.person else DOOR), "")

@@ -16,7 +16,7 @@ from runner.people.letters import nothing_was_sent
 from runner.telling import words
 from runner.tongue import _, point, several, spoken
 from runner.web.console import Console, console_of
-from runner.web.guard import DOOR, SESSION, Caller, csrf_of, name_of, new_door, way_of
+from runner.web.guard import DOOR, Caller, csrf_of, kept_as, name_of, new_door, way_of
 
 NAMES = re.compile(r"\b(?:person|team):\w+")
 """People as the log names them."""
@@ -78,11 +78,11 @@ def set_cookie(
 ) -> None:
     """A cookie that no script reads and no other site's form sends; for the pages `below` a path, or for all."""
     answer.set_cookie(
-        name, value, max_age=seconds, path=console.prefix + below or "/", secure=console.is_secure, httponly=True,
-        samesite="lax",
+        kept_as(console, name, below), value, max_age=seconds, path=console.prefix + below or "/",
+        secure=console.is_secure, httponly=True, samesite="lax",
     )  # fmt: skip
 
 
-def drop_session(console: Console, answer: Response) -> None:
-    """The browser forgets the session."""
-    answer.delete_cookie(SESSION, path=console.prefix or "/")
+def drop_cookie(console: Console, answer: Response, name: str, *, below: str = "") -> None:
+    """The browser forgets it."""
+    set_cookie(console, answer, name, "", 0, below=below)

@@ -24,9 +24,9 @@ from runner.store.access import Kind
 from runner.telling import words as telling
 from runner.tongue import _
 from runner.web.console import Console, console_of
-from runner.web.guard import DOOR, SESSION, Anyone, Caller, Refused, SignedIn, form_of, name_of, way_of
+from runner.web.guard import DOOR, SESSION, Anyone, Caller, Refused, SignedIn, form_of, kept_as, name_of, way_of
 from runner.web.guestbook import address_of, note
-from runner.web.render import drop_session, go, page, set_cookie
+from runner.web.render import drop_cookie, go, page, set_cookie
 
 ROUTES = APIRouter()
 JOURNEY = "amends_journey"
@@ -82,7 +82,7 @@ async def come_back(request: Request, caller: Anyone) -> Response:
     console = console_of(request)
     words, place = _provider(console), address_of(request)
     _hold_back(console.crowd.wait(place, console.now))
-    secret, _dot, kept = request.cookies.get(JOURNEY, "").partition(".")
+    secret, _dot, kept = request.cookies.get(kept_as(console, JOURNEY, "/sign-in"), "").partition(".")
     back, onwards = console.public_url.rstrip("/") + BACK, unquote(kept)
     try:
         if not secret:
@@ -97,7 +97,7 @@ async def come_back(request: Request, caller: Anyone) -> Response:
         note(request, f"{console.provider} knows {telling.plain(told)}, and people.yaml does not", is_wrong=True)
         return _stays_out(request, caller, onwards, None, told)
     answer = await _welcome(request, caller, person, onwards, by=console.provider)
-    answer.delete_cookie(JOURNEY, path=f"{console.prefix}/sign-in")
+    drop_cookie(console, answer, JOURNEY, below="/sign-in")
     return answer
 
 
@@ -120,7 +120,7 @@ def _stays_out(request: Request, caller: Caller, onwards: str, error: Exception 
     if error is not None:
         note(request, f"nobody was signed in by {provider}: {error}", is_wrong=True)
     answer = page(request, caller, "sign_in", code=code, next=onwards, text=text)
-    answer.delete_cookie(JOURNEY, path=f"{console.prefix}/sign-in")
+    drop_cookie(console, answer, JOURNEY, below="/sign-in")
     return answer
 
 
@@ -166,7 +166,8 @@ async def sign_out(request: Request, caller: SignedIn) -> Response:
     await console.store.write(access.end(caller.digest))
     note(request, f"{caller.person} signed out")
     answer = go(request, "/sign-in")
-    drop_session(console, answer)
+    drop_cookie(console, answer, SESSION)
+    answer.headers["Clear-Site-Data"] = '"cache", "storage"'
     return answer
 
 
@@ -192,7 +193,9 @@ async def change_password(request: Request, caller: SignedIn) -> Response:
     if kept is not None and not await asyncio.to_thread(password_fits, kept, form.get("old", "")):
         console.tries.fail(tried, console.now)
         raise Refused(403, _("The old password does not fit, so nothing was changed."))
-    row = await asyncio.to_thread(new_password, caller.person, form.get("new", ""), now=console.now)
+    somebody = console.people.people.get(caller.person.removeprefix("person:"))
+    names = (console.project.settings.project, caller.name, somebody.mail if somebody is not None else "")
+    row = await asyncio.to_thread(new_password, caller.person, form.get("new", ""), now=console.now, names=names)
     await console.driver.admit(row)
     return await _welcome(request, caller, caller.person, "/me", by="a new password")
 
@@ -218,7 +221,7 @@ async def _welcome(
     is_path = onwards.startswith("/") and not onwards.startswith(("//", "/\\"))
     answer = go(request, onwards if is_path else "/")
     set_cookie(console, answer, SESSION, secret, LIVES[kind] // SECOND)
-    answer.delete_cookie(DOOR, path=console.prefix or "/")
+    drop_cookie(console, answer, DOOR)
     return answer
 
 

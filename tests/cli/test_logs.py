@@ -129,6 +129,7 @@ def test_a_worker_logs_json_and_sends_traces(tmp_path: Path) -> None:
     [ended] = [line for line in lines if line["logger"] == "amends.runs"]
     assert (ended["flow"], ended["status"], ended["event"]) == ("failing", "compensated", "the run has ended")
     assert ended["run"] not in said.out
+    assert all({"at", "level", "logger", "event"} <= {*line} and line["at"].endswith("Z") for line in lines)
     assert sorted(span.name for span in spans) == ["change", "failing", "note", "note undo"]
     assert "Ida" not in str(spans)
 

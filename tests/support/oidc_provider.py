@@ -102,7 +102,7 @@ class Attacker:
         claims = {**json.loads(_decoded(body)), **self.planted.get("claims", {})}
         claims = {name: value for name, value in claims.items() if value is not None}
         alg, key = self.planted.get("alg", "RS256"), self.keys[0]
-        header = {"alg": alg, "kid": key.kid}
+        header = {"alg": alg, "kid": key.kid, **self.planted.get("header", {})}
         if alg == "none":
             return f"{_coded(json.dumps(header))}.{_coded(json.dumps(claims))}."
         if alg == "HS256":
@@ -110,6 +110,8 @@ class Attacker:
             return jwt.encode({"alg": alg, "kid": key.kid}, claims, secret, algorithms=["HS256"])
         if self.planted.get("stranger"):
             key = RSAKey.generate_key(2048)
+            if "jwk" in header:
+                header["jwk"] = key.as_dict(private=False)
         return jwt.encode(header, claims, key)
 
     def _says(self, start: Callable[..., Any], told: Any, status: str = "200 OK") -> Iterable[bytes]:

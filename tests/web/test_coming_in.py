@@ -121,6 +121,31 @@ async def test_a_new_password_ends_the_other_sessions(console: Console) -> None:
     assert kept.status_code == 403
 
 
+@pytest.mark.parametrize(
+    "password",
+    [
+        "password1234", "Password2026!", "qwertyuiop12", "1q2w3e4r5t6z", "aaaaaaaaaaaa", "123456789012", "abcdefghijkl",
+        "iloveyou1234", "olga-olga-2026", "Olga Ops 2026", "Welcome to Amends", "olgaacmetest", "abababababab", "letmein letmein",
+    ],
+)  # fmt: skip
+async def test_a_password_that_is_guessed_first_is_refused(console: Console, password: str) -> None:
+    with pytest.raises(NotPossible, match="guessed first"):
+        new_password("person:olga", password, now=console.now, names=("Olga Ops", "olga@acme.test"))
+
+
+@pytest.mark.parametrize(
+    "password", ["839204718264", "four words in a row", "twelve signs", "Kx7-pq2-Zw9-b", "秘密の言葉とパスワードの山"]
+)
+async def test_other_passwords_are_taken(console: Console, password: str) -> None:
+    assert new_password("person:olga", password, now=console.now, names=("Olga Ops",)).person == "person:olga"
+
+
+async def test_a_page_and_the_terminal_know_the_names(console: Console) -> None:
+    browser = await Browser(console).sign_in("person:olga")
+    said = await browser.press("/me", "/me/password", new="olga-olga-2026")
+    assert (said.status_code, "guessed first" in said.text) == (409, True)
+
+
 async def test_a_password_is_long_and_taken_as_it_is(console: Console) -> None:
     password = f" {'four words in a row, and 64 signs' * 2} Ü"
     kept = new_password("person:olga", password, now=console.now)
@@ -129,8 +154,9 @@ async def test_a_password_is_long_and_taken_as_it_is(console: Console) -> None:
     assert [password_fits(kept, one) for one in (password, password.strip(), password.upper(), password[:64])] == [
         True, False, False, False,
     ]  # fmt: skip
-    longest = new_password("person:olga", "x" * 1_000, now=console.now)
-    assert [password_fits(longest, "x" * count) for count in (999, 1_000, 1_001)] == [False, True, False]
+    long = "four words in a row " * 51
+    longest = new_password("person:olga", long[:1_000], now=console.now)
+    assert [password_fits(longest, long[:count]) for count in (999, 1_000, 1_001)] == [False, True, False]
     for short in ("", "elevensigns"):
         with pytest.raises(NotPossible, match="12 characters or more"):
             new_password("person:olga", short, now=console.now)
@@ -377,9 +403,31 @@ async def test_behind_https_and_a_prefix(tmp_path: Path) -> None:
             assert 'href="/amends/static/' in page.text
             assert "Secure" in page.headers["set-cookie"]
             assert "Path=/amends" in page.headers["set-cookie"]
+            assert page.headers["set-cookie"].startswith("__Secure-amends_door=")
             assert page.headers["strict-transport-security"] == "max-age=31536000"
             assert (await browser.get("/amends")).headers["location"] == "/amends/sign-in"
         assert (await first_link(console)).startswith("https://acme.test/amends/enter/")
+
+
+async def test_behind_https_cookies_say_by_their_names_what_they_are(tmp_path: Path) -> None:
+    async with console_at(make_project(tmp_path / "shop"), "https://acme.test") as console:
+        browser = await Browser(console, "https://acme.test").sign_in("person:olga")
+        assert {*browser.client.cookies} == {"__Host-amends_session"}
+        assert (await browser.get("/")).status_code == 200
+        left = await browser.press("/me", "/sign-out")
+        [gone] = left.headers.get_list("set-cookie")
+        assert gone.startswith('__Host-amends_session="";')
+        assert {"Secure", "Path=/", "Max-Age=0"} <= {*gone.split("; ")}
+        assert left.headers["clear-site-data"] == '"cache", "storage"'
+        assert (await browser.get("/")).status_code == 303
+        plain = Browser(console, "https://acme.test")
+        plain.client.cookies.set(
+            "amends_session",
+            (await Browser(console, "https://acme.test").sign_in("person:olga")).client.cookies[
+                "__Host-amends_session"
+            ],
+        )
+        assert (await plain.get("/")).status_code == 303, "a cookie that could be set without https counts for nothing"
 
 
 async def test_errors_are_one_sentence(console: Console) -> None:

@@ -281,16 +281,26 @@ async def test_a_page_that_nobody_got_is_not_taken(console: Console, monkeypatch
     assert len(runs_of(console)) == 1
 
 
-async def test_nobody_sends_a_form_all_the_time(console: Console) -> None:
+async def test_nobody_sends_a_form_all_the_time(console: Console, caplog: pytest.LogCaptureFixture) -> None:
     filler = await Filler(console, "ask").open()
     first = filler.hidden
     codes = [(await filler.post({**first, "in.name": ""})).status_code for _ in range(OF_ONE + 1)]
     assert codes == [422] * OF_ONE + [429]
     filler.page = await filler.post({**first, "in.name": "Ben"})
     assert ("sent too often" in filler.page.text, filler.hidden["in.name"]) == (True, "Ben")
+    assert [one for one in caplog.messages if "the form ask was sent too often, from 127.0.0.1" in one]
     assert (await filler.send({"do": "add:nothing"})).status_code == 200, "rows may still come and go"
     assert (await Filler(console, "expense").open()).page.status_code == 200
     assert runs_of(console) == []
+
+
+async def test_of_a_field_that_comes_twice_one_counts(console: Console) -> None:
+    filler = await Filler(console, "ask").open()
+    fields = [*filler.hidden.items(), ("in.name", "Ben"), ("in.name", "Eve")]
+    parts = [(name, (None, value)) for name, value in fields]
+    answer = await filler.browser.client.post(f"{filler.path}/send?in.name=Mallory", files=parts)
+    assert answer.status_code == 303, answer.text
+    assert began(console).inputs["name"] == "Eve"
 
 
 async def test_rows_that_come_and_go_are_no_sendings_but_files_are(console: Console) -> None:

@@ -25,6 +25,29 @@ def opened(serving: Running) -> tuple[str, str]:
     return address[0], link[0]
 
 
+SMUGGLED = (
+    b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+    b"Content-Length: 5\r\nTransfer-Encoding: gzip\r\n\r\nhello",
+    b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+    b"Transfer-Encoding : chunked\r\nContent-Length: 5\r\n\r\nhello",
+    b"Content-Length: +5\r\n\r\nhello",
+    b"Content-Length: 5, 6\r\n\r\nhello",
+)
+"""Requests of which two readers could think that they end at different places."""
+
+
+def assert_one_answer_each(port: int) -> None:
+    """Each is refused, and nothing behind it is read as a request of its own."""
+    for odd in SMUGGLED:
+        with socket.create_connection(("127.0.0.1", port), 10) as line:
+            line.sendall(b"POST /sign-in HTTP/1.1\r\nHost: x\r\n" + odd + b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            said = b""
+            while piece := line.recv(65_536):
+                said += piece
+            assert said.startswith((b"HTTP/1.1 400", b"HTTP/1.1 501")), (odd, said)
+            assert said.count(b"HTTP/1.1 ") == 1, (odd, said)
+
+
 def wait_for(told: list[str], line: str) -> None:
     end = time.monotonic() + 20
     while line not in told:
@@ -43,6 +66,7 @@ def test_serve_shows_its_pages_and_stops(tmp_path: Path) -> None:
             page = client.get(link).text
             token = re.search(r'name="csrf" value="(\w+)"', page)
             assert token is not None
+            assert_one_answer_each(int(address.rpartition(":")[2]))
             headers = {"origin": address}
             entered = client.post(link, data={"csrf": token[1]}, headers=headers)
             assert entered.status_code == 303
