@@ -141,8 +141,9 @@ async def test_serve_ends_at_sigterm_whoever_watches(tmp_path: Path) -> None:
             process.send_signal(signal.SIGTERM)
             with pytest.raises(EngineBusy, match="was stopped meanwhile; the run goes on with the next one"):
                 await watching
-            assert await asyncio.wait_for(process.wait(), 5) == 0
-            assert time.monotonic() - began < 4
+            longest = 4 if reader.settings.cluster is None else 25  # a cluster's workers hand on what they have
+            assert await asyncio.wait_for(process.wait(), longest + 1) == 0
+            assert time.monotonic() - began < longest
         reader.close()
 
 

@@ -20,6 +20,7 @@ from runner.engine.past import read_state
 from runner.errors import AlreadySo, NotPossible
 from runner.people.approvals import Decision, decide
 from runner.people.desk import is_weighty
+from runner.reading import database_url
 from runner.store.facts import RunView
 from runner.store.lock import EngineLock
 from runner.store.sql import open_store
@@ -257,7 +258,8 @@ async def test_a_decision_that_the_engine_did_not_live_to_read_is_read_by_the_ne
             asked, outside, desk = gate_at(engine, run), engine.driver.outside, engine.driver.desk
         lock = EngineLock(ground.folder)
         assert lock.acquire()
-        store = open_store(ground.folder, clock=MachineClock(), writable=True, lock=lock)
+        url = database_url(ground.folder, ground.project().settings)
+        store = open_store(ground.folder, clock=MachineClock(), writable=True, lock=lock, url=url)
         outside._store = store
         await decide(store, outside, desk, run, said(asked), MachineClock().now)
         assert read_state(store, run)[0].gates["go"].status == "yes"

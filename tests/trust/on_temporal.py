@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -17,8 +18,10 @@ import pytest
 from tests.cases import ground, processes
 from tests.trust.turning import turn
 
-PATIENCE, BOUND = 90.0, 300
+PATIENCE, BOUND = 180.0, 600
 """Seconds that a test waits for something, at least; and that it may take, whatever it says itself."""
+LAST = 20.0
+"""Seconds that the process gets to end when its tests have."""
 
 
 def pytest_configure() -> None:
@@ -46,6 +49,13 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.when == "call" or not report.passed:
         why = report.longrepr[2] if isinstance(report.longrepr, tuple) else _last_line(report)
         _tell({"test": report.nodeid, "is": report.outcome, "why": why, "seconds": report.duration})
+
+
+def pytest_sessionfinish(exitstatus: int) -> None:
+    """Also where a test that was broken off has left a thread that never ends."""
+    ending = threading.Timer(LAST, os._exit, (int(exitstatus),))
+    ending.daemon = True
+    ending.start()
 
 
 async def _waits(until: Callable[..., Awaitable[None]], is_so: Callable[[], object], seconds: float = 0.0) -> None:

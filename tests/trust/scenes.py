@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -143,7 +143,8 @@ def run(argv: Sequence[str]) -> int:
     given = words.parse_args(argv)
     figures, began, all_told = Figures(), time.monotonic(), list[Told]()
     with ThreadPoolExecutor(given.at_once) as pool:
-        for told in pool.map(told_of, given.only or suite()):
+        for each in as_completed([pool.submit(told_of, file) for file in given.only or suite()]):
+            told = each.result()
             _say(told)
             all_told.append(told)
         planted = {} if given.only else dict(zip(PLANTED, pool.map(partial(told_of, PLANT_IN), PLANTED), strict=True))
