@@ -60,12 +60,23 @@ class _Policy(EmailPolicy):
             return f"{name}: {shown}\r\n".encode()
         addresses: tuple[Address, ...] = getattr(value, "addresses", ())
         if name.lower() not in MAILBOXES or len(addresses) != 1:
-            return super().fold_binary(name, value)
+            return _begun_at_once(name, super().fold_binary(name, value))
         one = addresses[0]
         if not one.display_name or one.display_name.isascii():
             return f"{name}: {one}\r\n".encode()
         shown = Header(one.display_name, "utf-8", header_name=name).encode(linesep="\r\n")
         return f"{name}: {shown}\r\n <{one.addr_spec}>\r\n".encode()
+
+
+def _begun_at_once(name: str, folded: bytes) -> bytes:
+    """The header with its text on its first line: one that begins on the second is read as beginning with a space."""
+    head = f"{name}:".encode()
+    if not folded.startswith(head + b"\r\n"):
+        return folded
+    line, end, rest = folded.removeprefix(head + b"\r\n").partition(b"\r\n")
+    line = head + line
+    at = line.rfind(b" ", len(head) + 2, SMTP.max_line_length)
+    return (line if at < 0 else line[:at] + b"\r\n" + line[at:]) + end + rest
 
 
 def address(text: Json, field: str) -> tuple[str, str]:

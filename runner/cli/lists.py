@@ -127,7 +127,7 @@ def handoffs(
 def _question(each: HandOffView, zone: str) -> tuple[str, ...]:
     about = words.plain(each.summary)
     if each.status == "resolved":
-        about = f"answered: {words.answered(each.choice) or 'by the end of the run'}"
+        about = f"answered: {words.answered(each.choice, each.kind) or 'by the end of the run'}"
     elif each.status == "acknowledged":
         about = f"(seen) {about}"
     return each.run, each.handoff, each.step or "the run", each.owner, times.short(each.opened_at, zone), about

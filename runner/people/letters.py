@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from runner.core.drafts import drafts_left
 from runner.core.state import State
+from runner.people.asked import asks_about, first_failure
 from runner.people.post import QUOTE
 from runner.recorded import retold
 from runner.store.messages import OF_GATES, Outgoing
@@ -117,14 +118,26 @@ _HANDED: Mapping[str, str] = {
 }
 
 
+MOST_STANDING = 5
+"""Effects that are named in a mail."""
+
+
 def _of_handoff(matter: Matter, it: Outgoing) -> Letter:
-    asked = matter.state.handoffs[it.about]
-    is_of_flow = asked.kind == "step"
+    state, asked = matter.state, matter.state.handoffs[it.about]
+    is_said = asked.kind == "step" and bool(asked.say)
+    about = _step(asked.step) if asked.step else _("the run")
+    question = matter.plain(asked.say) if is_said else asks_about(asked.kind, about)
+    question, first = question[:1].upper() + question[1:], first_failure(state, asked)
     return _letter(
-        _("A run needs a person: {title}", title=matter.title),
+        _("{question} (run {run})", question=question, run=it.run),
         _(_HANDED[it.kind], owner=matter.name(asked.owner)),
-        "" if is_of_flow else matter.quoted(retold(asked.summary)),
+        "" if is_said else question,
+        "" if asked.kind == "step" else matter.quoted(retold(asked.summary)),
         matter.quoted(asked.say) if asked.say else "",
+        _("That was to be made good because {step} had failed before:", step=_step(first.step)) if first else "",
+        matter.quoted(retold(first.summary)) if first else "",
+        _standing(matter),
+        _("It is a run of the flow “{title}”.", title=matter.title),
         " ".join((
             _("The page says what was done, what stands, and what can be done now."),
             _("Opening it changes nothing; there you say who you are."),
@@ -132,6 +145,21 @@ def _of_handoff(matter: Matter, it: Outgoing) -> Letter:
         )).strip(),
         link=f"{matter.address}/handoff/{matter.locator}",
     )  # fmt: skip
+
+
+def _step(path: str) -> str:
+    return _("step {step}", step=path.replace("/", " › "))
+
+
+def _standing(matter: Matter) -> str:
+    """What stands outside now, the newest first, with the ids that the services gave."""
+    kept = [each for each in matter.state.effects.values() if each.disposition in ("pending", "stands")]
+    named = [
+        f"{each.path.replace('/', ' › ')} {matter.plain(each.external_id)}".strip()
+        for each in reversed(kept[-MOST_STANDING:])
+    ]
+    more = [_("{count} more", count=len(kept) - len(named))] if len(kept) > len(named) else []
+    return _("Stands outside now: {effects}.", effects=", ".join([*named, *more])) if kept else ""
 
 
 _ENDED: Mapping[str, str] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from runner.core import events as e
@@ -10,27 +9,11 @@ from runner.core.paths import catcher_of, is_closed_at
 from runner.core.state import Call, HandOff
 from runner.errors import NotPossible
 from runner.language.nearest import did_you_mean
+from runner.people.asked import asks_about
 from runner.people.operations import Order, fields_needed
 from runner.telling import sent, words
 from runner.telling.story import Story
-from runner.tongue import _, marked
-
-ASKS: Mapping[str, str] = {
-    "unknown": marked("Did {about} happen?"),
-    "several": marked("Which record is the one of {about}?"),
-    "failure": marked("What is to follow the failure of {about}?"),
-    "set_aside": marked("What is to become of the items of {about} that were set aside?"),
-    "late": marked("What {about} waits for did not come in time. How to go on?"),
-    "then_run": marked("The flow that is to follow cannot be started. What now?"),
-    "step": marked("The flow stops here and asks how to go on."),
-    "compensation": marked("Please make {about} good by hand."),
-    "compensation_failed": marked("{About} could not be made good. What now?"),
-    "compensation_unknown": marked("Did the compensation of {about} happen?"),
-    "erased": marked("Its personal data was erased. Who makes good by hand what it did?"),
-    "outputs": marked("The run's outputs have no answer. What now?"),
-    "request": marked("The compensation of {about} could not be put together. What now?"),
-}
-"""What each kind of hand-off asks."""
+from runner.tongue import _
 
 
 def call_of(story: Story, handoff: HandOff) -> tuple[str, Call | None]:
@@ -94,12 +77,6 @@ def asks(story: Story, handoff: HandOff) -> str:
     to = story.receiver(handoff.step, handoff.part, handoff.purpose or "do") if handoff.purpose else ""
     about = _("{what} ({by})", what=about, by=to) if to else about
     return asks_about(handoff.kind, about)
-
-
-def asks_about(kind: str, about: str) -> str:
-    """The question of a kind of hand-off about `step contact`, or `the run`."""
-    form = ASKS.get(kind, marked("Please look at {about}."))
-    return _(form, about=about, About=about[:1].upper() + about[1:])
 
 
 def to_give(story: Story, handoff: HandOff) -> list[str]:

@@ -126,6 +126,8 @@ BY_CASE: Mapping[str, Mapping[str, str]] = {
 """What a choice is called where it means something else: by the kind of question, and what the run is about."""
 
 ANSWERED: Mapping[tuple[str, str], str] = {
+    ("compensation_failed", "retry"): marked("try to make it good again"),
+    ("request", "retry"): marked("try to make it good again"),
     ("set_aside", "retry"): marked("do them anew"),
     ("set_aside", "skip"): marked("leave them set aside"),
     ("late", "go_on"): marked("go on without it"),

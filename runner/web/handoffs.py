@@ -17,9 +17,10 @@ from runner.contract import Json
 from runner.core.state import HandOff
 from runner.errors import AlreadySo, NotFound, NotPossible
 from runner.language.fields import typed_value
+from runner.people.asked import first_failure
 from runner.people.operations import NEEDS_WORDS, Order, alike
 from runner.recorded import retold
-from runner.store import outbox
+from runner.store import notices, outbox
 from runner.telling import sent, words
 from runner.telling.ahead import to_come
 from runner.telling.consequences import MAKES_GOOD, consequence, made_good
@@ -187,20 +188,47 @@ def _packet(request: Request, way: Way, said: str, reveal: bool) -> Response:
     if reveal and may_answer:
         story = console.story(way.run, reveal=True)
         asked = story.state.handoffs[way.handoff]
-    is_of_flow = asked.kind == "step"
-    return page(
+    is_of_flow, is_open = asked.kind == "step", asked in story.state.open_handoffs and story.is_asked
+    why, first = _why(asked), first_failure(story.state, asked)
+    title = question(story, asked)
+    nexts = [] if is_open else _nexts(console, way, story)
+    form = marked("Answered: {question}") if asked.by else marked("Not asked any more: {question}")
+    answer = page(
         request, way.door, "handoff", home=way.home, story=story, view=story.view, asked=asked,
-        question=question(story, asked),
-        is_open=asked in story.state.open_handoffs and story.is_asked, status=standing(console, story),
+        nexts=[(path, question(story, each), _why(each)) for path, each in nexts],
+        question=title if is_open else _(form, question=title), is_open=is_open, status=standing(console, story),
         clock=Clock(story), rule=rule_of(story, asked),
-        why="" if is_of_flow else words.sentence(retold(asked.summary)),
+        first=words.sentence(_("Step {step} failed: {why}", step=story.place(first.step), why=retold(first.summary)))
+        if first else "",
+        why=words.sentence(_("While that was made good: {why}", why=retold(asked.summary))) if first and why else why,
         hint=_(LOOK) if asked.kind in ("unknown", "compensation_unknown") else "",
         note="" if is_of_flow else words.sentence(asked.say),
-        known=known_of(story, asked), unknown=story.unknown, effects=effects(story), notice=notice(said),
+        known=known_of(story, asked), unknown=story.unknown, effects=effects(story), notice=notice(said, asked.kind),
         show=[(name, sent.value(value)) for name, value in asked.show.items()], choices=choices(story, asked),
-        lines=chosen(story), answer=words.answered(asked.choice),
+        lines=chosen(story), answer=words.answered(asked.choice, asked.kind),
         may_answer=may_answer,
     )  # fmt: skip
+    if way.door is not way.caller:
+        proofs.carry_over(request, answer, [path for path, _each in nexts if path])
+    return answer
+
+
+def _why(asked: HandOff) -> str:
+    """Why it is asked, where the question does not say it itself."""
+    return "" if asked.kind == "step" else words.sentence(retold(asked.summary))
+
+
+def _nexts(console: Console, way: Way, story: Story) -> list[tuple[str, HandOff]]:
+    """The run's questions that are open now and asked of them, each with its page; that is empty as long as its mail
+    is not on its way to somebody who came by a link."""
+    views = console.store.handoffs(run=way.run) if story.is_asked else []
+    mine = {view.handoff for view in (views if way.caller.operates else mine_of(console, way.caller, views))}
+    found = [each for each in story.state.open_handoffs if each.id in mine]
+    if way.door is way.caller:
+        return [(f"/handoffs/{way.run}/{each.id}", each) for each in found]
+    told = console.store.ask(notices.of_run(way.run))
+    pages = {one.handoff: f"/handoff/{one.locator}" for one in told if one.person == way.caller.person}
+    return [(pages.get(each.id, ""), each) for each in found]
 
 
 def known_of(story: Story, asked: HandOff) -> Mapping[str, str]:
@@ -258,6 +286,10 @@ async def _answer(request: Request, way: Way, choice: str) -> Response:
         if asked not in console.story(way.run).state.open_handoffs:
             raise
         return _form(request, way, story, asked, choice, form, words.sentence(retold(str(error))))
+    if way.door is not way.caller:
+        for _path, each in _nexts(console, way, console.story(way.run)):
+            name = f"{notices.HANDOFF}{each.id}"
+            await console.store.write(notices.tell(way.run, name, 1, [way.caller.person], console.now))
     return go(request, f"{way.home}?said={choice}")
 
 
@@ -336,7 +368,7 @@ def _answering(console: Console, way: Way, choice: str = "") -> tuple[Story, Han
     if not _may_answer(console, way):
         raise Refused(403, _("This is asked of {owner}; only they or an operator can answer.", owner=asked.owner))
     if asked not in story.state.open_handoffs or story.state.has_ended:
-        said = words.answered(asked.choice) or _("by the end of the run")
+        said = words.answered(asked.choice, asked.kind) or _("by the end of the run")
         raise NotPossible(_("This is answered already: {what}", what=said) + (f" ({asked.by})" if asked.by else ""))
     if choice and choice not in asked.choices:
         raise NotFound(_("There is no such answer to this question."))

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from runner.language.people import ME
+from runner.people.asked import asks_about
 from runner.people.told import asks_to_see, hears
 from runner.store import outbox
 from runner.store.facts import HandOffView
 from runner.telling import sent, words
-from runner.telling.questions import asks_about
 from runner.telling.story import Story, became, became_of, disposition_of, events_sent, status_line
 from runner.tongue import _, marked
 from runner.web.console import Console
@@ -111,7 +111,7 @@ def why_of(each: HandOffView) -> str:
 
 def answer_of(each: HandOffView) -> str:
     """The answer that was given."""
-    return _("answered: {what}", what=words.answered(each.choice) or _("by the end of the run"))
+    return _("answered: {what}", what=words.answered(each.choice, each.kind) or _("by the end of the run"))
 
 
 def label(status: str) -> str:
@@ -119,12 +119,13 @@ def label(status: str) -> str:
     return _(words.STATUS_NAMES.get(status, status))
 
 
-def notice(said: str) -> str:
-    """What was just done, for whoever pressed the button."""
+def notice(said: str, kind: str = "") -> str:
+    """What was just done, for whoever pressed the button; `kind` of the question that was answered."""
     if said in DONE:
         return _(DONE[said])
     known = words.CHOICES.get(said)
-    return _("Done: {what}. It stands in the log.", what=_(known[1] or known[0])) if known is not None else ""
+    what = words.answered(said, kind) or _(known[0]) if known is not None else ""
+    return _("Done: {what}. It stands in the log.", what=what) if what else ""
 
 
 def effects(story: Story) -> Sequence[dict[str, str]]:

@@ -1,9 +1,12 @@
 """A link out of a mail: it proves nothing. Whoever opens it proves for whom by a code that is mailed to that person.
 
-A code is good for the browser that asked for it and for this one link; what it proves holds there for half an hour.
+A code is good for the browser that asked for it and for this one link; what it proves holds there for half an hour,
+and for what the same run asks the same person next.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -35,11 +38,28 @@ def notice_at(console: Console, locator: str, *, is_handoff: bool = False) -> No
 def is_proved(request: Request, notice: Notice) -> bool:
     """Whether this browser has proved by a code to be the person's."""
     console = console_of(request)
-    found = console.store.ask(
-        access.find(digest_of(request.cookies.get(kept_as(console, PROVED, "below"), "")), console.now)
-    )
-    fits = found is not None and (found.kind, found.person, found.name) == ("review", notice.person, notice.locator)
+    found = console.store.ask(access.find(digest_of(_proof(request)), console.now))
+    if found is None or (found.kind, found.person) != ("review", notice.person):
+        return False
+    proved = notice if found.name == notice.locator else console.store.ask(notices.find(found.name))
+    fits = proved == notice or (proved is not None and _are_of_one_run(proved, notice))
     return fits and _person(console, notice) is not None
+
+
+def _proof(request: Request) -> str:
+    """The secret that this browser got for a code."""
+    return request.cookies.get(kept_as(console_of(request), PROVED, "below"), "")
+
+
+def _are_of_one_run(one: Notice, other: Notice) -> bool:
+    """Whether both are questions of one run to one person, none of them an approval."""
+    return bool(one.handoff and other.handoff) and (one.run, one.person) == (other.run, other.person)
+
+
+def carry_over(request: Request, answer: Response, pages: Sequence[str]) -> None:
+    """What this browser has proved it shows on these pages too."""
+    for path in pages:
+        set_cookie(console_of(request), answer, PROVED, _proof(request), below=path)
 
 
 def door(

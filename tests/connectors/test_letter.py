@@ -104,6 +104,16 @@ def test_line_breaks_in_a_subject_become_a_space(sign: str) -> None:
     assert parsed["Bcc"] is None
 
 
+@pytest.mark.parametrize("length", range(60, 100))
+def test_a_subject_of_any_length_begins_on_the_line_of_its_name(length: int) -> None:
+    for word in ("a", "of a few", "employees"):
+        subject = (f"{word} " * length)[:length].strip()
+        raw = build(frozen(subject=subject), [], at=0).as_bytes()
+        assert b"Subject: " + word.encode()[:1] in raw
+        assert read(frozen(subject=subject))["Subject"] == subject
+        assert max(map(len, raw.partition(b"\r\nMessage-ID")[0].split(b"\r\n"))) <= 78
+
+
 @pytest.mark.parametrize(
     "subject",
     [

@@ -194,9 +194,9 @@ async def test_what_is_decided_before_its_mail_left_is_not_sent(tmp_path: Path) 
 async def test_a_draft_asks_nobody_but_who_started_it(tmp_path: Path) -> None:
     async with SmtpService() as mail, at_work(tmp_path / "it", mail) as office:
         await office.start("asking", mode="draft", starter="person:tom", text="Hello")
-        await office.start("handing", mode="draft", starter="person:tom")
+        asked = await office.start("handing", mode="draft", starter="person:tom")
         assert office.told() == [
-            ("tom", "DRAFT A run needs a person: Letters go out"), ("tom", "DRAFT Please decide: Send “Hello”?"),
+            ("tom", f"DRAFT Is it right? (run {asked})"), ("tom", "DRAFT Please decide: Send “Hello”?"),
         ]  # fmt: skip
         run = await office.start("asking", mode="draft", starter="person:me", text="Mine")
         await office.turn(run, 12 * HOUR)
@@ -208,7 +208,7 @@ async def test_silence_about_a_hand_off_goes_down_the_line_to_the_admin(tmp_path
     async with SmtpService() as mail, at_work(tmp_path / "it", mail, people=people) as office:
         run = await office.start("handing")
         assert "https://amends.test/handoff/" in mail.mails[0].body()
-        assert office.told() == [("tom", "A run needs a person: Letters go out")]
+        assert office.told() == [("tom", f"Is it right? (run {run})")]
         await office.turn(run, 4 * HOUR - 1)
         assert office.told() == []
         for name in ("lin", "aya", "root"):
@@ -241,15 +241,24 @@ async def test_what_failed_is_told_to_people_of_ours(tmp_path: Path) -> None:
             ("lin", "執行失敗：Letters go out"),
         ]
         run = await office.start("stuck")
+        bodies = "".join(one.body() for one in mail.mails).replace("\r\n", "\n")
         assert office.told() == [
-            ("aya", "ご対応のお願い：Letters go out"),
-            ("lin", "需要您處理：Letters go out"),
-            ("tom", "A run needs a person: Letters go out"),
+            ("aya", f"ステップ oneを手作業で是正してください。（実行 {run}）"),
+            ("lin", f"請以人工補救步驟 one。（執行 {run}）"),
+            ("tom", f"Please make step one good by hand. (run {run})"),
         ]
+        why = "step two had failed before:\n\n> letters has no record nobody"
+        for words in ("> Take it away.", why, "Stands outside now: one ", "“Letters go out”"):
+            assert words in bodies
+        amends = Amends(office.driver._project)
+        console = Console(amends, office.driver, public_url=ADDRESS, port=PORT)
+        page = words_of(await (await Browser(console).sign_in("person:tom")).get(f"/handoffs/{run}/h1"))
+        assert "Step two failed: letters has no record nobody. While that was made good: " in page
+        amends.close()
         await office.turn(run, 30 * MINUTE)
         assert office.told() == [
             ("bob", "A run has failed: Letters go out"),
-            ("bob", "A run needs a person: Letters go out"),
+            ("bob", f"Please make step one good by hand. (run {run})"),
         ], "of each of the two"
 
 

@@ -21,7 +21,7 @@ async def test_no_canary_stands_in_a_whole_project() -> None:
     kept, canary, runs = await secrets.project(4)
     assert kept.hits(canary) == []
     assert runs == 12
-    assert kept.places["mails"].count(b"Subject: A run needs a person") >= 4
+    assert kept.places["mails"].count(b"The run cannot go on by itself") >= 4
     assert len(kept.places["pages"]) > 20_000
 
 

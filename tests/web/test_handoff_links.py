@@ -21,6 +21,14 @@ from tests.web.ground import FLOWS, PEOPLE, Browser, console_at, started, words_
 CODE = re.compile(r"\b(\w{4}-\w{4})\b")
 
 
+TWICE = (
+    FLOWS["asking"]
+    .replace("flow: asking", "flow: twice")
+    .replace("  - id: more\n", "  - { id: then, hand_off: team:ops, say: And is it sent? }\n  - id: more\n")
+)
+"""It asks the same people once more after their first answer."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Desk:
     """A console, and the mails that went out."""
@@ -28,9 +36,9 @@ class Desk:
     console: Console
     mail: SmtpService
 
-    async def handed(self, number: str = "7") -> str:
+    async def handed(self, number: str = "7", flow: str = "asking") -> str:
         """A run that asks its owner, who was told."""
-        run = await started(self.console, "asking", f"k{number}", number=number, name="Keiko")
+        run = await started(self.console, flow, f"k{number}", number=number, name="Keiko")
         await self.console.driver.notifier.send_due()
         return run
 
@@ -66,6 +74,7 @@ async def desk_at(folder: Path) -> AsyncIterator[Desk]:
         for file in (folder / "flows").iterdir():
             file.unlink()
         (folder / "flows" / "asking.yaml").write_text(FLOWS["asking"], encoding="utf-8")
+        (folder / "flows" / "twice.yaml").write_text(TWICE, encoding="utf-8")
         async with console_at(folder) as console:
             yield Desk(console=console, mail=mail)
 
@@ -100,6 +109,32 @@ async def test_the_whole_way_without_an_account(desk: Desk) -> None:
     assert "Answered by Mia Member" in words_of(await browser.get(path))
     after = words_of(await Browser(desk.console).get(path))
     assert "This question is not open any more." in after
+
+
+async def test_the_next_question_of_the_run_is_a_link_and_needs_no_second_code(desk: Desk) -> None:
+    run = await desk.handed(flow="twice")
+    path = desk.link()
+    other = await desk.handed("8", "twice")
+    elsewhere = desk.link()
+    browser = await desk.proved(path)
+    assert (await browser.press(f"{path}/go_on", reason="I looked")).status_code == 303
+    await desk.console.driver.engine.rest(run)
+    page = await browser.get(path)
+    assert "Answered: Is note 7 right for •••?" in words_of(page)
+    assert "A new question is open: And is it sent?" in words_of(page)
+    (following,) = set(re.findall(r'href="(/handoff/[\w-]+)"', page.text)) - {path}
+    await desk.console.driver.notifier.send_due()
+    assert desk.link() == following, "the link of its own mail"
+    packet = await browser.get(following)
+    assert "What shall be done?" in words_of(packet)
+    assert "What shall be done?" not in words_of(await Browser(desk.console).get(following))
+    assert "Is note 8" not in words_of(await browser.get(elsewhere)), "another run needs another code"
+    assert (await browser.press(f"{following}/go_on", reason="Yes")).status_code == 303
+    assert desk.console.store.run(run).status == "succeeded"
+    assert desk.console.store.run(other).status == "needs_person"
+    olga = await Browser(desk.console).sign_in("person:olga")
+    await olga.press(f"/handoffs/{other}/h1/go_on", reason="Yes")
+    assert f'href="/handoffs/{other}/h2"' in (await olga.get(f"/handoffs/{other}/h1")).text
 
 
 async def test_a_code_opens_this_one_question_alone(desk: Desk) -> None:
