@@ -20,18 +20,17 @@ from runner.clock import SECOND, Clock
 from runner.contract import Connector, Json
 from runner.core.state import State
 from runner.current import Current
-from runner.driver import Door, Driver
+from runner.driver import Driver
 from runner.engine.handover import Listener, Tell
-from runner.engine.neighbours import Observer
 from runner.engine.past import Known, read_on
 from runner.engine.starting import Wish, is_whole_id, start_many, start_run
-from runner.engines import busy, made_engine, told_to_stop
+from runner.engines import made_engine
 from runner.errors import AmendsError, EngineBusy, NotPossible, StoreError
 from runner.far import PATIENCE, FarDriver, engine_says
 from runner.following import Following
 from runner.language.bundle import Bundle, restore
 from runner.language.project import Project
-from runner.orders import REQUESTS
+from runner.orders import REQUESTS, WHILE_RESTING
 from runner.outside import ProjectOutside, bounds_of
 from runner.people.anchoring import Anchors
 from runner.people.approvals import Decision, Preview, decide, preview
@@ -45,7 +44,7 @@ from runner.people.operations import ORDERS, Order, give
 from runner.people.post import Post
 from runner.people.pruning import Pruned, keep_of, prune, prune_by_itself
 from runner.people.quarantine import answer_quarantine
-from runner.people.restored import go_on_restored, told_restored
+from runner.people.restored import go_on_restored, let_go_on, told_restored
 from runner.people.strays import Strays
 from runner.people.table import sentence
 from runner.people.versions import move
@@ -61,7 +60,6 @@ from runner.triggers.active import Active
 from runner.triggers.again import take_again
 from runner.triggers.intake import Intake
 from runner.triggers.parts import Parts
-from runner.triggers.running import running
 from runner.triggers.webhook import Webhooks
 
 LOCK_PATIENCE = 10.0
@@ -141,38 +139,12 @@ class Amends(Reading):
         return await engine_says(self, {"order": "turned_away"}) or {}
 
     async def go_on_restored(self, by: str, *, moved: bool = False) -> list[str]:
-        """As `restored.go_on_restored`: a database that was put back from a copy may be used."""
+        """As `restored.go_on_restored`: a database that was put back from a copy may be used. A process that has the
+        engine, and rests, is told."""
+        if (done := await engine_says(self, {"order": "go_on", "by": by, "moved": moved})) is not None:
+            return list(done["paused"])
         url = database_url(self.folder, self.settings)
         return await go_on_restored(self.folder, url, self.clock, by, moved=moved)
-
-    async def serve(
-        self, on_ready: Callable[[Active], None], on_turn: Observer, door: Door | None, only: Sequence[str] = ()
-    ) -> None:
-        """Drives the project's runs, with a door open, until SIGTERM or SIGINT. Raises EngineBusy if another does, and
-        they are in a file.
-
-        `on_turn` is told of every run's new facts, `on_ready` of what starts by itself. Without a door it is a worker:
-        nothing starts by itself here, and `only` may name the connections that it reaches.
-        """
-        lock = EngineLock(self.project.folder)
-        if not lock.acquire() and not is_address(database_url(self.folder, self.settings)):
-            raise busy(lock, self.project.folder)
-        try:
-            if door is not None:
-                door.bind()
-        except NotPossible:
-            lock.release()
-            raise
-        stopped = told_to_stop()
-        driver = OwnDriver(self.project, self.clock, lock)
-        async with driver.running(settles=False, only=only), contextlib.AsyncExitStack() as opened:
-            driver.engine.observers.append(on_turn)
-            triggers = driver.triggers
-            if door is not None:
-                for part in (triggers.active.watching(), running(triggers), door.serving(driver)):
-                    await opened.enter_async_context(part)
-            on_ready(triggers.active)
-            await stopped.wait()
 
 
 class OwnDriver:
@@ -185,14 +157,18 @@ class OwnDriver:
         self._holding = asyncio.Lock()
         self._current = Current(project, self._adopt)
         self._looked_at = -LOOK
+        self._begun = asyncio.Event()
 
     @contextlib.asynccontextmanager
-    async def running(self, *, settles: bool = True, only: Sequence[str] = ()) -> AsyncIterator[None]:
+    async def running(
+        self, *, settles: bool = True, only: Sequence[str] = (), may_rest: bool = False
+    ) -> AsyncIterator[None]:
         """The engine, its store and its listener, from the lock to its release. `settles`: not before those who watch
         a run from another process have seen it rest, and calls of other runs that are out have their answer. `only`:
         see `made_engine`.
 
-        Raises StoreError for a database that was put back from a copy: a person must look first.
+        Raises StoreError for a database that was put back from a copy, for a person must look first; with `may_rest`
+        it `rests`, and drives nothing before `begin`.
         """
         sys.setswitchinterval(SWITCH_INTERVAL)
         async with contextlib.AsyncExitStack() as opened:
@@ -208,7 +184,8 @@ class OwnDriver:
                 self._project.folder, clock=self._clock, writable=True, lock=self._lock, url=url, drives=drives
             )
             opened.callback(self.store.close)
-            if self.store.restored:
+            is_restored = self.store.restored
+            if is_restored and not may_rest:
                 raise StoreError(told_restored(self.store))
             self.outside = ProjectOutside(self._project, self.store)
             self.outside.keep_out_of_logs(opened)
@@ -226,15 +203,12 @@ class OwnDriver:
                 bundle=self.outside.bundle, wake=self.engine.wake,
             )  # fmt: skip
             self.engine.observers += [self.following.observe, self.notifier.observe]
-            await self.engine.start()
-            await opened.enter_async_context(self.notifier.running())
             self.triggers = self._triggers()
             self.hooks = Webhooks(self.triggers)
-            strays = Strays(self.notifier, self.post, self.desk, self.store, self._clock, self.triggers.active.all)
-            anchors = Anchors(self.store, self.post, self.desk, self._clock, self._project.again)
-            self.anchor, pruning = anchors.make, prune_by_itself(self.store, self._project.again, self._clock)
-            for forever in (pruning, strays.watch(), anchors.watch()):
-                opened.callback(asyncio.create_task(forever).cancel)
+            self._anchors = Anchors(self.store, self.post, self.desk, self._clock, self._project.again)
+            self.anchor, self._opened = self._anchors.make, opened
+            if not is_restored:
+                await self.begin()
             listener = Listener(self._serve, for_watchers=frozenset({"follow"}))
             opened.push_async_callback(listener.close)
             if self._lock.held:  # else another engine of this folder listens
@@ -246,6 +220,28 @@ class OwnDriver:
                 await listener.settle()
                 await listener.close()
                 await self.engine.stop(grace=LONGEST_CALL)
+
+    async def begin(self) -> None:
+        """Drives what is open, and does by itself what is done by itself."""
+        opened = self._opened
+        await self.engine.start()
+        await opened.enter_async_context(self.notifier.running())
+        strays = Strays(self.notifier, self.post, self.desk, self.store, self._clock, self.triggers.active.all)
+        pruning = prune_by_itself(self.store, self._project.again, self._clock)
+        for forever in (pruning, strays.watch(), self._anchors.watch()):
+            opened.callback(asyncio.create_task(forever).cancel)
+        self._begun.set()
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing is driven yet: the database was put back from a copy, and nobody has let it go on."""
+        return not self._begun.is_set()
+
+    async def go_on_restored(self, by: str, *, moved: bool) -> list[str]:
+        """As `restored.let_go_on`; it drives when this returns."""
+        paused = await let_go_on(self.store, self._clock, by, moved=moved)
+        await self._begun.wait()
+        return paused
 
     def _triggers(self) -> Parts:
         outside = self.outside
@@ -413,6 +409,8 @@ class OwnDriver:
     async def _serve(self, request: Mapping[str, Json], tell: Tell) -> Mapping[str, Json]:
         """One request of another process."""
         word = request["order"]
+        if self.rests and word not in WHILE_RESTING:
+            raise StoreError(told_restored(self.store))
         if (answer := REQUESTS.get(word)) is None:
             raise NotPossible(f'the engine does not know the order "{word}"')
         return await answer(self, request, tell)

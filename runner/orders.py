@@ -29,6 +29,9 @@ class Engaged(Driver, Protocol):
     async def follow_for(self, run: str, patience: int, tell: Tell) -> RunView:
         """Follows a run for another process and tells it of each turn."""
 
+    async def go_on_restored(self, by: str, *, moved: bool) -> list[str]:
+        """Lets a database go on that was put back from a copy."""
+
 
 Request = Mapping[str, Json]
 
@@ -101,6 +104,10 @@ async def _take_again(driver: Engaged, request: Request, tell: Tell) -> Request:
     return asdict(replace(await driver.take_again(**request["what"]), started=None))
 
 
+async def _go_on(driver: Engaged, request: Request, tell: Tell) -> Request:
+    return {"paused": await driver.go_on_restored(request["by"], moved=request["moved"])}
+
+
 async def _turned_away(driver: Engaged, request: Request, tell: Tell) -> Request:
     return {name: asdict(each) for name, each in driver.hooks.turned_away.items()}
 
@@ -109,6 +116,8 @@ REQUESTS: Mapping[str, Callable[[Engaged, Request, Tell], Awaitable[Request]]] =
     "hello": _hello, "start": _start, "pin": _pin, "start_pinned": _start_pinned, "act": _act, "decide": _decide,
     "erase": _erase, "prune": _prune, "anchor": _anchor, "follow": _follow, "hold": _hold, "limits": _limits,
     "admit": _admit, "send_event": _send_event, "quarantine": _quarantine, "take_again": _take_again,
-    "turned_away": _turned_away,
+    "turned_away": _turned_away, "go_on": _go_on,
 }  # fmt: skip
 """What another process may ask for."""
+WHILE_RESTING = ("hello", "admit", "go_on")
+"""What is done before a person has let a database go on that was put back from a copy."""

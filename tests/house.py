@@ -52,6 +52,7 @@ FLOORS = {
     "runner.locales": 0,
     "runner.recorded": 0,
     "runner.app": 5,
+    "runner.serving": 5,
     "runner.backfill": 5,
     "runner.cli": 6,
     "runner.editor": 6,

@@ -11,7 +11,10 @@ import typer
 
 from runner.app import Amends
 from runner.cli import logs, page, place, watching
+from runner.people.restored import told_restored
+from runner.serving import serve as run
 from runner.telling import words
+from runner.telling.words import sentence
 from runner.triggers.active import Active
 from runner.triggers.schedule import scheduled
 from runner.web.server import HOST, PORT, WebDoor
@@ -30,7 +33,11 @@ def serve(
         logging.getLogger("amends.web").setLevel(logging.INFO)  # who came in, who did not
         told: list[str] = []
         door = WebDoor(amends, host=host, port=port, on_open=lambda *pages: told.extend(_pages(*pages)))
-        asyncio.run(amends.serve(lambda active: _ready(amends, active, told), on_turn, door))
+        asyncio.run(
+            run(
+                amends, lambda active: _ready(amends, active, told), on_turn, door, on_rest=lambda: _rests(amends, told)
+            )
+        )  # fmt: skip
         page.say("Stopped. Runs that have not ended go on with the next start.")
 
 
@@ -39,6 +46,14 @@ def _ready(amends: Amends, active: Active, pages: Sequence[str]) -> None:
     have = "1 run has" if count == 1 else f"{count} runs have"
     drives = f"Amends drives {amends.settings.project} ({amends.folder}); {have} not ended. Ctrl-C ends it."
     page.say(drives, *pages, *_fires(active, amends.clock.now()))
+
+
+def _rests(amends: Amends, pages: Sequence[str]) -> None:
+    page.say(
+        f"{amends.settings.project} ({amends.folder}) rests: nothing is driven, started or sent until an admin has "
+        "answered, here or on its page /restored. Ctrl-C ends it.",
+        sentence(told_restored(amends.store)), *pages,
+    )  # fmt: skip
 
 
 def _fires(active: Active, now: int) -> Iterator[str]:

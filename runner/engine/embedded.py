@@ -50,6 +50,7 @@ class Embedded(Carrier):
 
     async def start(self) -> None:
         """Takes up what was left open, then drives until `stop`."""
+        self._fence = self._store.fence()
         left = (*self._store.unfinished(), *self._store.in_line(begun=True))
         for run in (*left, *self._store.without_witness(self._clock.now() + SWEEP)):
             self.wake(run)

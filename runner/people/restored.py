@@ -17,11 +17,11 @@ AFTER_RESTORE = "The database was put back from a copy: what this run did since 
 
 def told_restored(store: SqlStore) -> str:
     """Why nothing is done with this database, and what can be said to it; it is `restored`."""
-    waiting = [each for each in store.restorations() if not each.at]
-    if waiting and all(each.whole for each in waiting):
+    if store.why_restored and may_be_moved(store):
         return (
-            f"{store.name} rests: {waiting[-1].why}; if the other one is used no more, say `amends db go-on --moved`, "
-            "and the runs go on here; else `amends db go-on` pauses each open run first, so that nothing is sent twice"
+            f"{store.name} rests: {store.why_restored}; if the other one is used no more, say `amends db go-on "
+            "--moved`, and the runs go on here; else `amends db go-on` pauses each open run first, so that nothing is "
+            "sent twice"
         )
     return (
         f"{store.name} was put back from a copy, so what was done since is not in its log; look at the open runs "
@@ -42,16 +42,26 @@ async def go_on_restored(folder: Path, url: str, clock: Clock, by: str, *, moved
         opened.callback(lock.release)
         store = open_store(folder, clock=clock, writable=True, lock=lock, url=url)
         opened.callback(store.close)
-        if not store.restored:
-            raise NotPossible(f"{store.name} was not put back from a copy, so there is nothing to confirm")
-        if moved and not all(each.whole for each in store.restorations() if not each.at):
-            raise NotPossible(f"{store.name} was put back from a copy, it was not only moved; {store.why_restored}")
-        paused: list[str] = []
-        for run in () if moved else store.open_runs():
-            state, _ = read_state(store, run)
-            if not state.is_paused:
-                pause = e.RunPaused(at=max(clock.now(), state.at), by=by, reason=AFTER_RESTORE)
-                await store.report(run, pause)
-                paused.append(run)
-        await store.go_on_restored(by, moved=moved)
-        return paused
+        return await let_go_on(store, clock, by, moved=moved)
+
+
+async def let_go_on(store: SqlStore, clock: Clock, by: str, *, moved: bool) -> list[str]:
+    """As `go_on_restored`, with the store that is open for writing. Raises NotPossible."""
+    if not store.restored:
+        raise NotPossible(f"{store.name} was not put back from a copy, so there is nothing to confirm")
+    if moved and not may_be_moved(store):
+        raise NotPossible(f"{store.name} was put back from a copy, it was not only moved; {store.why_restored}")
+    paused: list[str] = []
+    for run in () if moved else store.open_runs():
+        state, _ = read_state(store, run)
+        if not state.is_paused:
+            pause = e.RunPaused(at=max(clock.now(), state.at), by=by, reason=AFTER_RESTORE)
+            await store.report(run, pause)
+            paused.append(run)
+    await store.go_on_restored(by, moved=moved)
+    return paused
+
+
+def may_be_moved(store: SqlStore) -> bool:
+    """Whether nothing is missing in it, so that it may only have been moved."""
+    return all(each.whole for each in store.restorations() if not each.at)

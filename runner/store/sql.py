@@ -127,7 +127,7 @@ class SqlStore(Audit):
     @property
     def restored(self) -> bool:
         """Whether the database was put back from a copy and nobody has said yet that it may go on: come up paused."""
-        if self._writer is not None:
+        if self._writer is not None and not self.is_shared:
             return self._writer.site.restored_at is not None
         with self._read() as connection:
             return connection.execute(select(meta.c.restored_at)).scalar() is not None

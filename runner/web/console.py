@@ -109,6 +109,8 @@ class Console:
     @property
     def alarm(self) -> str:
         """What keeps runs from going on, or new ones from being started; empty where nothing does."""
+        if self.driver.rests:
+            return _("This project rests: nothing is driven, started or sent until an admin has answered.")
         if refused := self.store.refused:
             return _("Nothing can be written now, so no run goes on until it can: {why}", why=retold(refused))
         return self.amends.short_of_room

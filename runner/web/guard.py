@@ -27,6 +27,8 @@ from runner.web.console import Console, console_of
 SESSION, DOOR = "amends_session", "amends_door"
 SAFE = ("GET", "HEAD", "OPTIONS")
 FILLER = "whoever fills in a form"
+WHILE_RESTING = ("/restored", "/api/v1/restored", "/sign-in", "/sign-out", "/enter/", "/me")
+"""What people may do while the project rests: come in, and answer."""
 LOOKS_ON, LIVE = "x-looks-on", "/live"
 """What a page asks for by itself says so, and has its own path: that nobody sits before it does not keep a session."""
 
@@ -63,6 +65,11 @@ class Caller:
     def is_one_of(self, *roles: str) -> bool:
         """The role is one of these, or admin."""
         return self.role == "admin" or self.role in roles
+
+    @property
+    def is_admin(self) -> bool:
+        """May do whatever people may do."""
+        return self.role == "admin"
 
     @property
     def sees(self) -> bool:
@@ -108,6 +115,7 @@ class Guard:
             raise Refused(403, _("{name} may not do this: people.yaml gives no role for it.", name=caller.name))
         elif self.declares == "admin" and caller.role != "admin":
             raise Refused(403, _("This is for an admin of the project."))
+        refuse_while_resting(request, always=self.declares == FILLER)
         if request.method not in SAFE and not self._by_token and self.declares != FILLER:
             refuse_strangers(request, caller, (await form_of(request)).get("csrf", ""))
         if caller.until and not self._by_token and LOOKS_ON not in request.headers and request.url.path != LIVE:
@@ -135,6 +143,7 @@ Admin = Annotated[Caller, Depends(Guard("admin"))]
 ApiSees = Annotated[Caller, Depends(Guard("token that sees", "sees", by_token=True))]
 ApiOperates = Annotated[Caller, Depends(Guard("token that operates", "operates", by_token=True))]
 ApiApproves = Annotated[Caller, Depends(Guard("token that approves", "approves", by_token=True))]
+ApiAdmin = Annotated[Caller, Depends(Guard("token of an admin", "is_admin", by_token=True))]
 ApiStarts = Annotated[Caller, Depends(Guard("token that starts", "starts", by_token=True))]
 
 
@@ -143,10 +152,20 @@ class ByProof(Guard):
 
     async def __call__(self, request: Request) -> Caller:
         speak("en")
+        refuse_while_resting(request)
         return Caller()
 
 
 Proved = Annotated[Caller, Depends(ByProof("proof in the delivery"))]
+
+
+def refuse_while_resting(request: Request, *, always: bool = False) -> None:
+    """Raises Refused for what changes something (or for all, `always`) while the project rests after a restore."""
+    if not console_of(request).driver.rests or (request.method in SAFE and not always):
+        return
+    if not request.url.path.startswith(WHILE_RESTING):
+        raise Refused(503, _("The project rests: its database was put back from a copy. Nothing is started, sent or "
+                             "changed until an admin has answered; try again later."))  # fmt: skip
 
 
 def greet(request: Request) -> None:

@@ -12,7 +12,7 @@ from runner.web.console import console_of
 from runner.web.guard import Anyone, SignedIn
 from runner.web.lists import mine_of, rows_of, unseen
 from runner.web.reach import SIGN
-from runner.web.render import STATIC, page
+from runner.web.render import RESTORED, STATIC, go, page
 
 ROUTES = APIRouter()
 SHOWN = 8
@@ -23,6 +23,8 @@ KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 def home(request: Request, caller: SignedIn) -> Response:
     """What waits for me."""
     console = console_of(request)
+    if console.driver.rests and caller.sees:
+        return go(request, RESTORED)
     opened = console.store.handoffs()
     mine = mine_of(console, caller, opened)
     ended = unseen(console, caller)
@@ -39,7 +41,8 @@ def health(request: Request, _caller: Anyone) -> Response:
     """For whoever watches that the engine is alive. 503 where the log cannot be read."""
     console = console_of(request)
     console.store.fence()
-    return JSONResponse({"status": "ok"}, headers={SIGN: console.sign})
+    status = "rests" if console.driver.rests else "ok"
+    return JSONResponse({"status": status}, headers={SIGN: console.sign})
 
 
 @ROUTES.get("/static/{version}/{name}")

@@ -20,6 +20,7 @@ from runner.web.guard import DOOR, Caller, csrf_of, kept_as, name_of, new_door, 
 
 NAMES = re.compile(r"\b(?:person|team):\w+")
 """People as the log names them."""
+RESTORED = "/restored"
 PAGES = Path(__file__).parent / "pages"
 STATIC = {name: (PAGES / name).read_bytes() for name in ("style.css", "live.js", "icon.svg")}
 STATIC["style.css"] += STYLE.encode()
@@ -45,7 +46,8 @@ def page(request: Request, caller: Caller, name: str, /, *, code: int = 200, **v
         iso=lambda at: iso(at, console.zone), who=lambda person: who(console, person), capital=words.capital,
         plain=words.plain,
         named=lambda text: NAMES.sub(lambda found: who(console, found[0]), text),
-        alarm=console.alarm if caller.sees else "", **values,
+        alarm=console.alarm if caller.sees and request.url.path != RESTORED else "", restored=RESTORED,
+        rests=console.driver.rests, **values,
     )  # fmt: skip
     answer = HTMLResponse(text, code)
     if door:

@@ -54,6 +54,22 @@ class Given(Shape):
     output: dict[str, Any] = Field(default_factory=dict)
 
 
+class GoOn(Shape):
+    """The answer for a project that rests: `go on` pauses each open run; `moved`: nobody goes on where it was."""
+
+    answer: Literal["go on", "moved"]
+
+
+class Resting(Shape):
+    """Whether the project rests. `since`: what was done after it may be missing; `may_be_moved`: nothing is missing."""
+
+    rests: bool
+    why: str
+    since: str | None
+    may_be_moved: bool
+    open_runs: int
+
+
 class Deciding(Shape):
     """A decision; `changes` is a no whose `comment` says what should be changed.
 

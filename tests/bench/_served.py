@@ -25,6 +25,7 @@ from runner.app import Amends, OwnDriver
 from runner.contract import Json
 from runner.language.project import Project
 from runner.people.access import new_access
+from runner.serving import serve as serve_runs
 from runner.web import api
 from runner.web.guard import ApiStarts
 from runner.web.server import WebDoor
@@ -63,7 +64,7 @@ async def serve(folder: Path) -> None:
             yield
 
     door.serving = serving  # type: ignore[method-assign]
-    await amends.serve(lambda active: None, lambda run, events, state: None, door)
+    await serve_runs(amends, lambda active: None, lambda run, events, state: None, door)
     print(json.dumps({"peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}), flush=True)
 
 

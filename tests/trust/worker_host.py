@@ -20,6 +20,7 @@ from typing import Self
 from runner.app import Amends
 from runner.engine.temporal import engine
 from runner.errors import NotPossible
+from runner.serving import serve
 from runner.store import shared
 from tests.crash.zygote import FAULTS
 from tests.support.processes import ROOT
@@ -79,7 +80,7 @@ def _work(folder: Path) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     while True:
         try:
-            asyncio.run(Amends.open(folder).serve(lambda _: None, lambda run, events, state: None, None))
+            asyncio.run(serve(Amends.open(folder), lambda _: None, lambda run, events, state: None, None))
         except NotPossible:
             time.sleep(AGAIN_AFTER)
         except BaseException:  # noqa: BLE001 - nobody else hears of it
