@@ -105,6 +105,9 @@ def go_on(
         page.say("The project goes on here.")
         return
     page.say(
-        f"The project goes on. {len(paused)} open runs are paused; look at each before it is resumed:",
+        "The project goes on. No run was open."
+        if not paused
+        else f"The project goes on. {times.counted(len(paused), 'open run')} {'is' if len(paused) == 1 else 'are'} "
+        "paused; look at each before it is resumed:",
         *(f"  amends runs show {run}        amends runs resume {run}" for run in paused),
     )

@@ -248,7 +248,8 @@ def _waiting(story: Story) -> str:
     """Whether the run rests until the open questions are answered."""
     count = len(story.state.open_handoffs)
     if story.view.status != "needs_person":
-        return f"The rest of the run goes on; {times.counted(count, 'question')} to answer:"
+        goes = "is paused" if story.state.is_paused else "goes on"
+        return f"The rest of the run {goes}; {times.counted(count, 'question')} to answer:"
     return "The run waits for this answer:" if count == 1 else f"The run waits for all of these {count} answers:"
 
 

@@ -41,6 +41,8 @@ BY_CASE: Mapping[str, str] = {
         "A new run begins with the same inputs under the same key, and with the flow as it is now. Who approved this "
         "one is asked again."
     ),
+    "did_not bare": marked("It is sent again. If it did happen after all, it happens twice: look first."),
+    "did_not undo bare": marked("It is tried again to make it good. If it did happen, it happens twice."),
     "did_not closed": marked("Nothing is to be made good for it. Nothing is sent."),
     "happened closed": marked("It counts as done, and is made good in its turn."),
     "go_on closed": marked("The rest is made good first. This question stays open."),
@@ -82,6 +84,8 @@ def consequence(story: Story, choice: str, handoff: HandOff | None = None) -> st
         is_closed = is_closed_at(story.state, handoff.step)
         case = "undo" if purpose.startswith("undo") else "closed" if is_closed else handoff.kind
         case = _of_agent(story, handoff) if case == "failure" else case
+        if choice == "did_not" and not story.reference(handoff.step, purpose, handoff.part):
+            case = {"unknown": "bare", "undo": "undo bare"}.get(case, case)
         case = "item" if choice == "compensate" and catcher_of(story.state, handoff.step) else case
         case = "draft" if choice == "compensate" and case != "item" and story.view.mode == "draft" else case
     return _(BY_CASE.get(f"{choice} {case}") or DOES.get(choice, choice.replace("_", " ")))

@@ -107,6 +107,6 @@ def completed(story: Story, order: Order) -> Order:
         known = did_you_mean(wrong[0], action.output, "there are")
         raise NotPossible(f'{call.action} answers no field "{wrong[0]}"; {known}')
     made = sent.own_answer(call.request)
-    outside = order.external_id or str(made.get("message_id", ""))
+    outside = order.external_id or str(made.get("message_id") or order.output.get("id") or "")
     own_id = {"id": outside} if outside and "id" in action.output else {}
     return replace(order, output={**made, **own_id, **order.output}, external_id=outside)

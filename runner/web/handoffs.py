@@ -40,6 +40,10 @@ GOES_ON = ("happened", "did_not", "again", "retry", "skip", "go_on")
 LOOK = marked(
     "Nobody knows whether it happened. Look there before you answer: for our reference, or for what was sent."
 )
+LOOK_BARE = marked(
+    "Nobody knows whether it happened. Look there before you answer, for what was sent: this service gets no "
+    "reference of ours."
+)
 PROVE = marked("Prove first who you are.")
 LONGEST = 1_000
 
@@ -201,7 +205,7 @@ def _packet(request: Request, way: Way, said: str, reveal: bool) -> Response:
         first=words.sentence(_("Step {step} failed: {why}", step=story.place(first.step), why=retold(first.summary)))
         if first else "",
         why=words.sentence(_("While that was made good: {why}", why=retold(asked.summary))) if first and why else why,
-        hint=_(LOOK) if asked.kind in ("unknown", "compensation_unknown") else "",
+        hint=_look(story, asked),
         note="" if is_of_flow else words.sentence(asked.say),
         known=known_of(story, asked), unknown=story.unknown, effects=effects(story), notice=notice(said, asked.kind),
         show=[(name, sent.value(value)) for name, value in asked.show.items()], choices=choices(story, asked),
@@ -211,6 +215,13 @@ def _packet(request: Request, way: Way, said: str, reveal: bool) -> Response:
     if way.door is not way.caller:
         proofs.carry_over(request, answer, [path for path, _each in nexts if path])
     return answer
+
+
+def _look(story: Story, asked: HandOff) -> str:
+    """What to look for, where nobody knows what became of a call."""
+    if asked.kind not in ("unknown", "compensation_unknown"):
+        return ""
+    return _(LOOK if story.reference(asked.step, call_of(story, asked)[0], asked.part) else LOOK_BARE)
 
 
 def _why(asked: HandOff) -> str:

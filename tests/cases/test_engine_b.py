@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from runner.app import Amends
 from runner.core import events as e
 from runner.errors import NotPossible
+from runner.people.operations import Order
+from runner.telling.consequences import consequence
+from runner.telling.questions import completed
+from runner.telling.story import story_of
 from tests.cases.ground import Engine, Ground, flow, intents, kinds_of, opened, until
 from tests.support.says import DROP_AFTER, RESET, failing
 from tests.support.smtp_service import SmtpScript
@@ -119,6 +125,40 @@ async def test_b1_a_letter_in_doubt_can_be_made_good_with_a_correction(tmp_path:
         assert [mail.subject for mail in ground.post.mails] == ["Hello Aya", "Sorry"]
         assert engine.dispositions(run) == {"note": "undone", "letter": "answered"}
         engine.holds(run)
+
+
+BARE = flow(
+    "bare",
+    """  - id: charge
+    do: shop.post
+    with: { note: x }
+    unattended: It only counts.
+    compensate: { hand_off: person:me }
+  - id: after
+    do: shop.log
+    with: { note: "${{ steps.charge.id }}" }
+    compensate: { none: It only counts. }
+""",
+)
+
+
+async def test_b1_what_is_said_of_a_call_without_a_key_names_none_and_keeps_the_id_of_the_service(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path, BARE) as ground, ground.engine() as engine:
+        ground.shop.script("POST /post", DROP_AFTER)
+        run = (await engine.run("bare", "k1", name="Aya")).run
+        with closing(Amends.open(ground.folder)) as reader:
+            story = story_of(reader, run, "UTC")
+            (asked,) = story.state.open_handoffs
+            assert asked.kind == "unknown"
+            assert consequence(story, "did_not", asked).startswith("It is sent again. If it did happen")
+            order = Order(action="happened", by="person:me", handoff=asked.id, output={"id": "B1"})
+            await engine.driver.act(run, completed(story, order))
+            assert (await engine.rest(run)).status == "succeeded"
+            told = story_of(reader, run, "UTC")
+        assert [each.external_id for each in told.effects if each.path == "charge"] == ["B1"]
+        assert any("B1" in line.text for line in told.lines), "what happened names it too"
 
 
 def waits(engine: Engine, run: str, attempt: int) -> str:

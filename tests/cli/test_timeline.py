@@ -400,6 +400,15 @@ def test_a_call_that_is_out_is_told() -> None:
     assert "Status    running: step contact was called, and no answer has come yet\n" in printed(asking())
 
 
+def test_a_paused_run_that_asks_says_that_the_rest_is_paused() -> None:
+    story = PLAYS["did_it_happen"]().story()
+    view = replace(story.view, status="paused")
+    paused = replace(story, view=view, state=replace(story.state, is_paused=True))
+    assert "The rest of the run is paused; 1 question to answer:" in printed(paused)
+    goes_on = replace(story, view=replace(story.view, status="running"))
+    assert "The rest of the run goes on; 1 question to answer:" in printed(goes_on)
+
+
 # --- details ------------------------------------------------------------------------------------------------------------
 
 
