@@ -73,16 +73,17 @@ class EndedItems(Turns):
 
     def facts_about(self, run: str, items: Sequence[str], *, whole: bool) -> Mapping[str, Sequence[tuple[int, Event]]]:
         found: dict[str, list[tuple[int, Event]]] = {item: [] for item in items}
-        began = select(func.min(log.c.seq)).where(
+        asked = select(log.c.step, func.max(log.c.seq).label("seq")).where(
             log.c.run_id == run, log.c.step.in_(items), log.c.type == "ScopeStarted"
         )
-        rows = STORED.where(log.c.run_id == run, log.c.seq >= func.coalesce(began.scalar_subquery(), 1)).order_by(
-            log.c.seq
-        )
+        # One that stands in an item that was set aside and begun anew has lives that are over: its last one is meant.
+        began = {row.step: row.seq for row in self._rows(asked.group_by(log.c.step))}
+        rows = STORED.where(log.c.run_id == run, log.c.seq >= min(began.values(), default=1)).order_by(log.c.seq)
         left = set(items)
         with self._read() as connection, connection.execute(rows.execution_options(yield_per=500)) as answer:
             for row in map(stored, answer):
                 item = _item_of(row.step, left)
+                item = item if row.seq >= began.get(item, 0) else ""
                 event = self._log_row(run, row).event if item else None
                 if event is not None:
                     found[item].append((row.seq, event))
