@@ -32,6 +32,8 @@ LOCK, MAKING = 0x416D6E64, 0x416D6E65
 second one is had while tables are made."""
 PATIENCE = 3_000
 """ms in which the server may notice that whoever kept engines out is gone."""
+LONGEST_WAIT = 5_000
+"""ms that a write waits for what others have locked, so that whoever asked for it is answered."""
 LISTENS_AGAIN = 1.0
 """Seconds after which a broken connection that listens is made anew."""
 
@@ -55,9 +57,10 @@ _TOLD: Sequence[tuple[tuple[str, ...], type[StoreError], str]] = (
      "written to")),
     (("42501",), StoreUnwritable, "{name} does not allow this user to do that ({said}); give it rights on the schema"),
     (("XX001", "XX002"), StoreCorrupt, "{name} is damaged ({said}); stop the engine and put back a copy of it"),
-    (("08", "57P", "--"), StoreUnwritable, ("{name} could not be reached, or the connection broke ({said}); what was "
-     "being written is read again once it answers")),
-    (("40", "55", "57"), StoreUnwritable, "{name} held the write up ({said}); it is tried again"),
+    (("08", "57P", "--"), StoreUnwritable, ("{name} could not be reached, or the connection broke ({said}); the "
+     "project goes on by itself once it answers, and a write that was under way may have been kept")),
+    (("25P", "40", "55", "57"), StoreUnwritable, ("{name} held the write up ({said}); nothing of it was kept, it can "
+     "be tried again")),
     (("",), StoreError, "{name} refused a statement ({said}); nothing of this write was kept"),
 )  # fmt: skip
 """How a SQLSTATE begins (`--`: there was none, so no server answered) -> what a person is told; the last fits all."""
@@ -169,7 +172,7 @@ class PostgresDatabase:
         try:
             cursor.execute(f"SET lock_timeout = {PATIENCE}")
             cursor.execute(f"SELECT pg_advisory_lock_shared({LOCK}, hashtext(current_schema()))")
-            cursor.execute("SET lock_timeout = 0")
+            cursor.execute(f"SET lock_timeout = {LONGEST_WAIT}")
         except psycopg.errors.LockNotAvailable:
             raise EngineBusy(
                 f"{self.name} is kept from engines just now: it is copied or brought up to date, or an engine of an "

@@ -159,7 +159,6 @@ class Writer:
 
     def _beat(self) -> None:
         """Says that this engine is there, and looks for those that are not any more; never raises."""
-        self._beat_at = time.monotonic()
         try:
             found = self._look_after_others()
         except Moved:
@@ -171,6 +170,7 @@ class Writer:
         else:
             for left in found:
                 self._inherit(left)
+        self._beat_at = time.monotonic()  # from its end on: what waits has its turn however long it took
 
     def _look_after_others(self) -> Sequence[Left]:
         connection, mine = self._connected(), self.shared

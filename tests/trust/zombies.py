@@ -230,6 +230,8 @@ async def _to_the_end(folder: Path, shop: HttpService) -> None:
 
 def _answer(state: State, shop: HttpService) -> Order:
     question = state.open_handoffs[0]
+    if question.kind == "failure":  # it was too busy to send in time, time after time
+        return Order(action="retry", by="person:root", handoff=question.id)
     key = state.calls[question.step, question.purpose, question.part].key
     found = next((effect.id for effect in shop.world.effects if key in (effect.key, effect.reference)), "")
     if not found:
