@@ -157,11 +157,18 @@ class Traffic:
             self.begun[kind] += 1
 
     async def start(self, flow: str, name: str, more: str = "") -> None:
-        """By the API."""
-        said = await self.ask("POST", "/api/v1/runs", json={"flow": flow, "key": name + more, "inputs": {"name": name}})
-        if said.status_code == 201:
-            self.latest = said.json()["run"]
-            self.parked += [self.latest] if flow == "parked" else []
+        """By the API; the same again where nobody answers, so that a kill leaves no half of a pair."""
+        wanted = {"flow": flow, "key": name + more, "inputs": {"name": name}}
+        while not self.over:
+            try:
+                said = await self.ask("POST", "/api/v1/runs", json=wanted)
+            except httpx.TransportError:
+                await asyncio.sleep(0.3)
+                continue
+            if said.status_code == 201:
+                self.latest = said.json()["run"]
+                self.parked += [self.latest] if flow == "parked" else []
+            return
 
     async def pair(self, flow: str, name: str) -> None:
         """Two runs that wait for each other."""
@@ -252,11 +259,11 @@ class Traffic:
     async def _operate(self) -> None:
         """Stops what would wait for hours; some of it is paused before that."""
         await asyncio.sleep(1)
-        parked, self.parked = self.parked, []
-        for run in parked:
+        for run in [*self.parked]:
             words = self.rng.choice((["stop"], ["stop_compensate"], ["pause", "resume", "stop_compensate"]))
             for word in words:
                 await self.ask("POST", f"/api/v1/runs/{run}/orders", json={"action": word, "reason": "Enough."})
+            self.parked.remove(run)
 
     async def _look(self) -> None:
         await asyncio.sleep(0.7)
