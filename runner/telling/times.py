@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -12,6 +13,7 @@ from runner.clock import DAY, HOUR, MINUTE, SECOND
 from runner.language.zones import zone_fault
 from runner.tongue import _, day, length
 
+LOCAL = Path("/etc/localtime")
 UNITS = (
     (SECOND, "second", "s", 2 * MINUTE),
     (MINUTE, "minute", "min", 2 * HOUR),
@@ -26,15 +28,21 @@ def reader_zone(zone: str = "", has_zone: bool = False) -> str:
         return zone
     name = os.environ.get("TZ", "").lstrip(":")
     if not name or zone_fault(name):
-        name = _linked_zone(Path("/etc/localtime"))
+        name = _linked_zone(LOCAL)
     return name if name and not zone_fault(name) else "UTC"
 
 
 def _linked_zone(link: Path) -> str:
     try:
-        return str(link.resolve(strict=True)).partition("zoneinfo/")[2]
+        return _zone_behind(link, os.readlink(link))  # noqa: PTH115 - asked at every request
     except OSError:
         return ""
+
+
+@lru_cache(maxsize=16)
+def _zone_behind(link: Path, target: str) -> str:
+    """The zone that a link to `target` stands for. Raises OSError."""
+    return str(link.resolve(strict=True)).partition("zoneinfo/")[2]
 
 
 def moment(at: int, zone: str) -> datetime:

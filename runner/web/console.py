@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 from collections import Counter
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -50,6 +50,7 @@ class Console:
         self.noted: tuple[int, Counter[str]] | None = None
         self.forms = FormDesk(driver.store.artifacts.root.parent)
         self.forms.uploads.sweep(self.now)
+        self._files = [str(amends.folder / name) for name in (SETTINGS, PEOPLE)]
         self._project: tuple[object, Project] | None = None
         self.metrics = Metrics(driver, amends.clock)
         driver.engine.observers += [self.feed.observe, self.metrics.observe]
@@ -91,7 +92,7 @@ class Console:
     @property
     def project(self) -> Project:
         """The project with its files as they are now."""
-        known = tuple(_written_at(self.amends.folder / name) for name in (SETTINGS, PEOPLE))
+        known = tuple([_written_at(file) for file in self._files])
         if self._project is None or self._project[0] != known:
             self._project = (known, self.amends.project.again())
         return self._project[1]
@@ -149,11 +150,13 @@ def console_of(request: Request) -> Console:
     return found
 
 
-def _written_at(file: Path) -> tuple[int, int]:
-    with suppress(OSError):
-        seen = file.stat()
-        return seen.st_mtime_ns, seen.st_size
-    return 0, 0
+def _written_at(file: str) -> tuple[int, int]:
+    """This is asked several times for each request, which is why it goes without `Path`."""
+    try:
+        seen = os.stat(file)  # noqa: PTH116
+    except OSError:
+        return 0, 0
+    return seen.st_mtime_ns, seen.st_size
 
 
 class Feed:
