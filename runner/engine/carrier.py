@@ -9,8 +9,6 @@ import asyncio
 import logging
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from typing import Any
 
 from runner.clock import Clock
 from runner.contract import Outcome, Request
@@ -19,7 +17,7 @@ from runner.core.fold import fold
 from runner.core.recall import recall
 from runner.core.state import State
 from runner.engine.advance import Admit, Turn, admit_within, advance, append_of, columns_of, frozen_request, passes_of
-from runner.engine.driven import BLANK, OPEN_DESK, Desk, Driven, Outside, Rest
+from runner.engine.driven import BLANK, OPEN_DESK, Bell, Desk, Driven, Outside, Rest
 from runner.engine.limits import Begun
 from runner.engine.neighbours import Neighbours
 from runner.engine.past import Past, StoredItems
@@ -34,6 +32,9 @@ from runner.store.facts import AlreadyReported, NewRun, OwnOperation, RecordIsHe
 log = logging.getLogger("amends.engine")
 AFTER_FAULT = 1.0
 """Seconds before a write is tried again."""
+
+NEVER_SENT = Outcome(result="not_sent", reason="interrupted", summary="The engine was stopped before it was done.")
+"""Of a call that was broken off before it had begun."""
 
 
 class Carrier(Neighbours):
@@ -79,7 +80,7 @@ class Carrier(Neighbours):
 
     # -- one run --
 
-    async def _read(self, run: str, woken: asyncio.Event) -> Driven:
+    async def _read(self, run: str, woken: Bell) -> Driven:
         state, end = await self.past.take_up(run)
         bundle = self._outside.bundle(state.bundle)
         return Driven(run=run, bundle=bundle, state=state, end=end, woken=woken)
@@ -93,7 +94,7 @@ class Carrier(Neighbours):
     def _now(self, state: State) -> int:
         return max(self._clock.now(), state.at)
 
-    async def carry(self, run: str, woken: asyncio.Event) -> Rest:
+    async def carry(self, run: str, woken: Bell) -> Rest:
         """Carries a run until it has ended or waits. `woken` is set by whoever reports something meanwhile, and left
         set where it came too late to be looked at. Where another engine drives it, nothing is done.
         """
@@ -156,7 +157,7 @@ class Carrier(Neighbours):
         """Whatever has broken off the driving: the calls that are out get their outcome."""
         if driven.calls:
             await asyncio.wait(driven.calls)
-            await self._report(driven, self._facts(driven, set(driven.calls)))
+            await self._report(driven, self._facts(driven))
 
     async def _turn(self, driven: Driven, reported: tuple[e.Event, ...]) -> Turn:
         """Decides and commits; what was reported is never lost, whatever becomes of the decision.
@@ -265,11 +266,9 @@ class Carrier(Neighbours):
     async def _start_calls(self, driven: Driven, turn: Turn) -> tuple[e.Event, ...] | None:
         """Starts what was intended. Answers what is to be reported now, or None where calls are awaited (or none made).
 
-        A call that is alone is made here, without a task of its own; actions on our own tables are carried out and
-        recorded here.
+        Actions on our own tables are carried out and recorded here.
         """
         committed = driven.asked_at  # not when this process heard of it: it may have stood still in between
-        is_alone = len(turn.intents) == 1 and not driven.calls and self.limits.waits_for(driven.run) is None
         reported: tuple[e.Event, ...] | None = None
         for intent in turn.intents:
             if driven.bundle.actions[intent.action].own and intent.purpose in ("do", "read", "undo"):
@@ -277,11 +276,9 @@ class Carrier(Neighbours):
                 reported = ()
                 continue
             begun = self.limits.begin(intent.action.partition(".")[0], driven.run)
-            sending = self._send(driven, intent, committed, begun)
-            if is_alone:
-                outcome = await sending
-                return (fit(outcome_event(intent, outcome, self._now(driven.state))),)
-            driven.calls[asyncio.create_task(sending)] = intent
+            call = asyncio.create_task(self._send(driven, intent, committed, begun))
+            call.add_done_callback(driven.woken.ring)
+            driven.calls[call] = intent
         return reported
 
     async def _send(self, driven: Driven, intent: e.CallIntended, committed: int, begun: Begun | None) -> Outcome:
@@ -329,18 +326,18 @@ class Carrier(Neighbours):
 
     async def _outcomes(self, driven: Driven) -> tuple[e.Event, ...]:
         """Waits for the next answers and turns them into facts; or for a report of others, which is then read."""
-        woken = asyncio.create_task(driven.woken.wait())
-        try:
-            done, _ = await asyncio.wait({*driven.calls, woken}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            woken.cancel()
+        await driven.woken.wait()
         if driven.woken.is_set():
             driven.woken.clear()
             if self._store.log_end(driven.run) != driven.end:
                 await self._read_again(driven)
-        return self._facts(driven, done)
+        return self._facts(driven)
 
-    def _facts(self, driven: Driven, done: AbstractSet[asyncio.Task[Any]]) -> tuple[e.Event, ...]:
+    def _facts(self, driven: Driven) -> tuple[e.Event, ...]:
+        """Of the calls that have their answer."""
         at = self._now(driven.state)
-        finished = [call for call in driven.calls if call in done]
-        return tuple(fit(outcome_event(driven.calls.pop(call), call.result(), at)) for call in finished)
+        finished = [call for call in driven.calls if call.done()]
+        return tuple(
+            fit(outcome_event(driven.calls.pop(call), NEVER_SENT if call.cancelled() else call.result(), at))
+            for call in finished
+        )

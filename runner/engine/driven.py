@@ -76,6 +76,42 @@ class Rest:
     due: int | None
 
 
+class Bell:
+    """Is set when something was reported about a run; whoever waits at it hears of answers of calls too (`ring`)."""
+
+    __slots__ = ("_has_rung", "_heard", "_is_set")
+
+    def __init__(self) -> None:
+        self._is_set = self._has_rung = False
+        self._heard: asyncio.Future[None] | None = None
+
+    def is_set(self) -> bool:
+        """Whether something was reported since it was cleared."""
+        return self._is_set
+
+    def clear(self) -> None:
+        """Whatever was reported is looked at now."""
+        self._is_set = False
+
+    def set(self) -> None:
+        """Something was reported."""
+        self._is_set = True
+        self.ring()
+
+    def ring(self, call: object = None) -> None:
+        """A call has its answer."""
+        self._has_rung = True
+        if self._heard is not None and not self._heard.done():
+            self._heard.set_result(None)
+
+    async def wait(self) -> None:
+        """Returns when it is set, or has rung since somebody waited last. One waits at a time."""
+        if not (self._is_set or self._has_rung):
+            self._heard = asyncio.get_running_loop().create_future()
+            await self._heard
+        self._has_rung = False
+
+
 @dataclass(kw_only=True, slots=True)
 class Driven:
     """A run that is driven.
@@ -90,7 +126,7 @@ class Driven:
     bundle: Bundle
     state: State
     end: LogEnd
-    woken: asyncio.Event
+    woken: Bell
     columns: RunColumns | None = None
     waits: tuple[str, ...] | None = None
     is_left: bool = False

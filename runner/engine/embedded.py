@@ -15,7 +15,7 @@ from runner.clock import Clock
 from runner.core import events as e
 from runner.engine.alarm import SWEEP, Alarm
 from runner.engine.carrier import AFTER_FAULT, Carrier
-from runner.engine.driven import OPEN_DESK, Desk, Outside
+from runner.engine.driven import OPEN_DESK, Bell, Desk, Outside
 from runner.engine.line import Line
 from runner.errors import StoreUnwritable
 from runner.store.company import LEFT, WORDS, Left
@@ -38,7 +38,7 @@ class Embedded(Carrier):
         self, store: Store, outside: Outside, clock: Clock, *, workers: int = 64, desk: Desk = OPEN_DESK
     ) -> None:  # fmt: skip
         super().__init__(store, outside, clock, workers=workers, desk=desk)
-        self._driving: dict[str, asyncio.Event] = {}
+        self._driving: dict[str, Bell] = {}
         self._resting: dict[str, list[asyncio.Future[None]]] = {}
         self._background: list[asyncio.Task[None]] = []
         self._line = Line(store, self._driving, self.limits)
@@ -142,7 +142,7 @@ class Embedded(Carrier):
     async def _work(self) -> None:
         while not self._is_stopping:
             run = await self._line.take()
-            self._driving[run] = asyncio.Event()
+            self._driving[run] = Bell()
             try:
                 await self.carry(run, self._driving[run])
                 self._ailing.pop(run, None)

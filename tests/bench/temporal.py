@@ -31,7 +31,7 @@ from runner.app import OwnDriver
 from runner.core.commands import Send
 from runner.core.state import State
 from runner.engine import advance
-from runner.engine.driven import Rest
+from runner.engine.driven import Bell, Rest
 from runner.engine.starting import Wish
 from runner.engine.temporal.engine import TemporalEngine
 from runner.people.approvals import Decision
@@ -92,7 +92,7 @@ class Stepwise(TemporalEngine):
         super().__init__(*given, **named)
         self._called = set[str]()
 
-    async def carry(self, run: str, woken: asyncio.Event) -> Rest:
+    async def carry(self, run: str, woken: Bell) -> Rest:
         """As the engine's, with its calls counted anew."""
         self._called.discard(run)
         return await super().carry(run, woken)

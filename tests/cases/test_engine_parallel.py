@@ -9,7 +9,7 @@ import pytest
 
 from runner.core import events as e
 from tests.cases.ground import connector, flow, intents, kinds_of, opened, until
-from tests.support.says import DROP_AFTER, Say, late, refused
+from tests.support.says import DROP_AFTER, HELD, Say, late, refused
 
 BOTH = flow(
     "both",
@@ -44,6 +44,28 @@ BOTH = flow(
     compensate: { none: It only counts. }
 """,
     record="order/${{ inputs.name }}",
+)
+
+
+BESIDE = flow(
+    "beside",
+    """  - id: all
+    parallel:
+      slow:
+        - { id: charge, do: shop.charge, with: { note: x }, compensate: { cancel: shop.refund, with: { note: x, of: "${{ output.id }}" } } }
+      waits:
+        - { id: nap, wait: 50 ms }
+        - { id: book, do: shop.book, with: { note: x }, compensate: { none: x } }
+      awaits:
+        - { id: said, wait_for: said.yes, match: { who: "${{ inputs.name }}" } }
+        - { id: reserve, do: shop.reserve, with: { note: x }, compensate: { none: x } }
+""",
+)
+ALONE = flow(
+    "alone",
+    """  - { id: charge, do: shop.charge, with: { note: x }, compensate: { cancel: shop.refund, with: { note: x, of: "${{ output.id }}" } } }
+  - { id: book, do: shop.book, with: { note: x }, compensate: { none: x } }
+""",
 )
 
 
@@ -138,3 +160,32 @@ async def test_an_engine_that_ends_while_branches_are_out(tmp_path: Path, grace:
             engine.holds(run)
         assert sorted(ground.effects()) == ["/book", "/charge", "/deal", "/reserve", "/ticket"]
         assert set(ground.shop.world.by_key().values()) == {1}
+
+
+async def test_a_call_that_is_alone_holds_up_no_other_branch(tmp_path: Path) -> None:
+    """What is due there, and what comes for it, is heard while the call has no answer."""
+    async with opened(tmp_path, BESIDE, text=connector(limit=60_000)) as ground, ground.engine() as engine:
+        ground.shop.script("POST /charge", HELD)
+        run = await engine.start("beside", "k1", name="Aya")
+        await until(lambda: ground.made("/book"))
+        assert await engine.driver.send_event("e1", "said.yes", {"who": "Aya"}, "test")
+        await until(lambda: ground.made("/reserve"))
+        assert engine.state(run).calls["charge", "do", 0].is_open
+        ground.shop.release()
+        assert (await engine.rest(run)).status == "succeeded"
+        engine.holds(run)
+
+
+@pytest.mark.parametrize("text", [BESIDE, ALONE], ids=["beside", "alone"])
+async def test_a_stop_is_heard_while_one_call_is_out(tmp_path: Path, text: str) -> None:
+    async with opened(tmp_path, text, text=connector(limit=60_000)) as ground, ground.engine() as engine:
+        ground.shop.script("POST /charge", HELD)
+        run = await engine.start(text.split("\n", 1)[0].removeprefix("flow: "), "k1", name="Aya")
+        await until(lambda: ground.asked("/charge"))
+        await engine.act(run, "stop_compensate")
+        await until(lambda: "ForwardClosed" in kinds_of(engine.events(run)))
+        assert engine.state(run).calls["charge", "do", 0].is_open
+        ground.shop.release()
+        assert (await engine.rest(run)).status == "compensated"
+        assert ground.effects()[-1] == "/refund"
+        engine.holds(run)

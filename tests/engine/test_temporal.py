@@ -45,7 +45,10 @@ NAPS = flow("naps", RESERVE + NAP + CHARGE)
 SAGA = flow("saga", RESERVE + CHARGE)
 BESIDE = flow(
     "beside",
-    "  - id: both\n    parallel:\n      one:\n" + indent(CHARGE, "      ") + "      two:\n" + indent(RESERVE, "      "),
+    "  - id: both\n    parallel:\n      one:\n"
+    + indent(NAP + CHARGE, "      ")
+    + "      two:\n"
+    + indent(RESERVE, "      "),
 )
 PERSONAL = "Aya-who-is-nobodys-business"
 

@@ -31,7 +31,6 @@ from runner.contract import Outcome, Purpose, Request, digest
 from runner.core import events as e
 from runner.core.fold import fold_all
 from runner.core.state import State
-from runner.engine.advance import Turn
 from runner.engine.carrier import Carrier
 from runner.engine.driven import Driven, OpenDesk
 from runner.engine.embedded import Embedded
@@ -72,7 +71,6 @@ class Play:
     intents: dict[tuple[str, str], e.CallIntended] = field(default_factory=dict)
     parked: list[tuple[int, int, asyncio.Future[None]]] = field(default_factory=list)
     waiting: Driven | None = None
-    is_alone: bool = False
     events: Sequence[e.Event] = ()
     state: State = field(default_factory=State)
     acted_at: int = 0
@@ -184,8 +182,6 @@ class Stage(OpenDesk):
 
     def _waits_for_calls(self, play: Play) -> bool:
         driven = play.waiting
-        if play.is_alone:
-            return len(play.parked) == 1
         return driven is not None and not driven.woken.is_set() and len(driven.calls) == len(play.parked) > 0
 
     async def _turn(self, play: Play) -> bool:
@@ -232,7 +228,7 @@ async def _until_taken(play: Play) -> None:
     """The engine has heard of the answer: it waits no more, or for fewer calls."""
     count = len(play.parked)
     async with asyncio.timeout(LONGEST):
-        while play.is_alone or (play.waiting is not None and len(play.waiting.calls) > count):  # noqa: ASYNC110
+        while play.waiting is not None and len(play.waiting.calls) > count:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
 
@@ -298,15 +294,7 @@ def shown(event: e.Event) -> str:
 @contextlib.contextmanager
 def watched() -> Iterator[None]:
     """Inside of it a stage knows when its engine waits for calls; nothing lingers, as the clock stands still."""
-    outcomes, starts = Carrier._outcomes, Carrier._start_calls
-
-    async def begins(self: Carrier, driven: Driven, turn: Turn) -> tuple[e.Event, ...] | None:
-        stage: Any = self._outside
-        stage.now.is_alone = len(turn.intents) == 1 and not driven.calls
-        try:
-            return await starts(self, driven, turn)
-        finally:
-            stage.now.is_alone = False
+    outcomes = Carrier._outcomes
 
     async def waits(self: Carrier, driven: Driven) -> tuple[e.Event, ...]:
         stage: Any = self._outside
@@ -318,7 +306,6 @@ def watched() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch, small_pages():
         patch.setattr(Carrier, "_outcomes", waits)
-        patch.setattr(Carrier, "_start_calls", begins)
         patch.setattr(temporal, "LINGERS", -1)
         yield
 

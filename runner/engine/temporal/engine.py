@@ -29,7 +29,7 @@ from runner.core.state import State
 from runner.engine import advance
 from runner.engine.alarm import SWEEP
 from runner.engine.carrier import Carrier
-from runner.engine.driven import OPEN_DESK, Desk, Driven, Outside
+from runner.engine.driven import OPEN_DESK, Bell, Desk, Driven, Outside
 from runner.engine.temporal.cluster import connect, make_current, shows_attributes
 from runner.engine.temporal.workflow import CARRY, LATEST, RUN, SILENCE, SOON, Began, Rested, RunWorkflow
 from runner.errors import StoreError, StoreUnwritable
@@ -89,7 +89,7 @@ class TemporalEngine(Carrier):
         self._client: Client | None = None
         self._polling: dict[str, Worker] = {}
         self._workers_on: list[asyncio.Task[None]] = []
-        self._driving: dict[str, asyncio.Event] = {}
+        self._driving: dict[str, Bell] = {}
         self._stretches: dict[str, asyncio.Task[Rested]] = {}
         self._elsewhere: dict[str, str] = {}
         self._unsent: set[str] = set()
@@ -282,7 +282,7 @@ class TemporalEngine(Carrier):
             activity.heartbeat()
 
     def _begin_stretch(self, run: str, queue: str) -> asyncio.Task[Rested]:
-        self._driving[run] = asyncio.Event()
+        self._driving[run] = Bell()
         self._stretches[run] = asyncio.create_task(self._stretch(run, queue))
         return self._stretches[run]
 
