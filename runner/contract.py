@@ -52,6 +52,7 @@ Reason = Literal[
     "unreadable",
     "redirect",
     "interrupted",
+    "late",
     "restored",
     "unknown",
 ]

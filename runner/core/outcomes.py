@@ -7,6 +7,7 @@ from typing import Any
 from runner.core import events as e
 from runner.core.changes import call_of, not_held, part_outputs, put, set_call, set_disposition, set_step, set_undo
 from runner.core.consents import use
+from runner.core.retry import LATE
 from runner.core.state import Call, Disposition, Effect, State, StepState, UndoState, replace
 
 FORWARD = frozenset({"do", "read"})
@@ -91,9 +92,11 @@ def read_refused(state: State, event: e.CallRefused) -> State:
 
 
 def read_not_sent(state: State, event: e.CallNotSent) -> State:
+    """An attempt that the engine came to too late is given back."""
     return _close_attempt(
-        state, event, last="not_sent", reason=event.reason, summary=event.summary, retry_after=event.retry_after
-    )[0]
+        state, event, last="not_sent", reason=event.reason, summary=event.summary, retry_after=event.retry_after,
+        tries=state.calls[event.call].tries - (event.reason == LATE),
+    )[0]  # fmt: skip
 
 
 def read_unknown(state: State, event: e.CallUnknown) -> State:

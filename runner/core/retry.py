@@ -27,6 +27,10 @@ OWN = Retry(tries=4, pause=100, longest=1_000)
 """Actions on our own tables: there is nobody to be gentle with."""
 AFTER_LOSS = 1_000
 """A call whose sender was lost goes again after this at the most: the service gave no reason to be gentle with it."""
+LATE = "late"
+"""Why a call was not sent that the engine itself came to too late: that is none of the tries that `retry` bounds."""
+AFTER_LATE, LONGEST_LATE = 1_000, 30_000
+"""Such a call goes again after this, twice as long each time up to the longest."""
 AGAIN_AFTER_REFUSAL = frozenset({"rate_limited", "unavailable"})
 FIND_DELAY = 2_000
 AS_DEFAULT = RetryWords()
@@ -76,11 +80,18 @@ def pause_before(call: Call, retry: Retry) -> int:
     """
     if call.retry_after is not None:
         return max(call.retry_after, 1)
+    if _is_late(call):
+        return spread(call.key, call.attempt, min(AFTER_LATE << min(call.attempt - call.tries - 1, 5), LONGEST_LATE))
     if call.take_over and call.tries <= 1:
         return spread(call.key, call.attempt, max(min(retry.pause, AFTER_LOSS), 1))
     steps = max(call.tries - 1, 0)
     factor = {"none": 1, "linear": steps + 1, "double": 2 ** min(steps, 30)}[retry.growth]
     return spread(call.key, call.attempt, max(min(retry.pause * factor, retry.longest), 1))
+
+
+def _is_late(call: Call) -> bool:
+    """Its last attempt was not sent because the engine came to it too late."""
+    return call.last == "not_sent" and call.reason == LATE
 
 
 def next_move(call: Call, action: Action, retry: Retry, *, now: int, can_look_up: bool, is_closed: bool) -> Move:
@@ -100,7 +111,7 @@ def next_move(call: Call, action: Action, retry: Retry, *, now: int, can_look_up
 
 def _after_no(call: Call, action: Action, retry: Retry, *, now: int, can_look_up: bool, is_closed: bool) -> Move:
     may_repeat = call.last == "not_sent" or call.reason in AGAIN_AFTER_REFUSAL
-    word = call.reason if call.last == "refused" else "not_sent"
+    word = call.reason if call.last == "refused" or _is_late(call) else "not_sent"
     if may_repeat and word not in retry.never_on and call.tries < retry.tries and not is_closed:
         move = _again(call, retry)
         if action.effect == "read" or _key_lives(call, action, max(move.due, now)):

@@ -299,7 +299,7 @@ class Carrier(Neighbours):
         except AmendsError as error:
             return Outcome(result="not_sent", reason="unavailable", summary=str(error))
         if self._clock.monotonic() - committed > LATEST_START:
-            return Outcome(result="not_sent", reason="unavailable", summary="The engine was too busy to send in time.")
+            return Outcome(result="not_sent", reason="late", summary="The engine was too busy to send in time.")
         return await perform(connector, intent, request)
 
     async def _carry_out(self, driven: Driven, intent: e.CallIntended) -> None:

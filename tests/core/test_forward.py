@@ -76,6 +76,20 @@ def test_busy_with_no_pause_at_all() -> None:
     assert attempts(result, "a") == [(0, 0, 1), (0, 0, 2), (0, 0, 3), (0, 0, 4)]
 
 
+def test_a_busy_engine_costs_no_tries() -> None:
+    """Ten attempts that the engine itself came to too late, of which `retry` would allow four; nor does it haste."""
+    late = replace(NOT_SENT, reason="late")
+    result = run(PAIR, {("a", "do"): [late] * 10})
+    assert status(result) == "succeeded"
+    assert len(attempts(result, "a")) == 11
+    pauses = [event.due - event.at for event in facts(result, e.TimerSet)]
+    for pause, least in zip(pauses, [1, 2, 4, 8, 16, 30, 30, 30, 30, 30], strict=True):
+        assert least * 1_000 <= pause <= least * 1_250
+    refused = run(PAIR, {("a", "do"): [late] * 3 + [NOT_SENT] * 4})
+    assert status(refused) == "failed"
+    assert len(attempts(refused, "a")) == 7
+
+
 # --- doubt ---------------------------------------------------------------------------------------------------------
 
 

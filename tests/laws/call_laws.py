@@ -214,10 +214,18 @@ def retries_keep_the_rules(story: Story) -> Iterator[str]:
         never = (words.never_on if words else frozenset()) or (action.retry.never_on if action.retry else frozenset())
         for each, after in zip(tries, [*tries[1:], None], strict=True):
             asked = allowed * (1 + _asked_again(story, name, each.seq))
-            if each.intent.attempt > asked:
+            generation = each.intent.generation
+            before = [t for t in tries if t.seq < each.seq and t.intent.generation == generation]
+            late = sum(_was_late(t.outcome) for t in before)
+            if each.intent.attempt - late > asked:
                 yield f"{named(each.intent)} is one try too many (allowed {asked})"
             if after is not None and after.intent.generation == each.intent.generation:
                 yield from _may_follow(each, after, never)
+
+
+def _was_late(outcome: e.Event | None) -> bool:
+    """The engine itself came too late to send it."""
+    return isinstance(outcome, e.CallNotSent) and outcome.reason == "late"
 
 
 def _asked_again(story: Story, name: CallName, before: int) -> int:
@@ -238,7 +246,10 @@ def _may_follow(each: Try, after: Try, never: frozenset[str]) -> Iterator[str]:
     outcome = each.outcome
     if isinstance(outcome, e.CallRefused) and outcome.reason not in {"rate_limited", "unavailable"} - never:
         yield f"{named(after.intent)} follows a final refusal ({outcome.reason})"
-    if isinstance(outcome, e.CallNotSent) and "not_sent" in never:
+    if _was_late(outcome):
+        if outcome is not None and after.intent.at < outcome.at + 1_000:
+            yield f"{named(after.intent)} follows at once on one that the engine was too busy for"
+    elif isinstance(outcome, e.CallNotSent) and "not_sent" in never:
         yield f"{named(after.intent)} follows a not_sent that is never to be tried again"
     pause = getattr(outcome, "retry_after", None)
     if outcome is not None and pause is not None and after.intent.at < outcome.at + pause:

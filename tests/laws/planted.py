@@ -112,6 +112,11 @@ def endless_tries(patch: pytest.MonkeyPatch) -> None:
     after(patch, forward, "policy", lambda policy, *_: replaced(policy, tries=99))
 
 
+@mistake("what a busy engine did not send goes again at once", "keyed_pair")
+def late_at_once(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(retry, "AFTER_LATE", 1)
+
+
 @mistake("the author's never_on is not read", "few_tries")
 def never_on_forgotten(patch: pytest.MonkeyPatch) -> None:
     after(patch, forward, "policy", lambda policy, *_: replaced(policy, never_on=frozenset()))

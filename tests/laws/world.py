@@ -105,7 +105,11 @@ class RandomOutside:
 
     def send(self, intent: e.CallIntended, request: Request, *, now: int, durable: int) -> Answer:
         if self._happens(self.faults.not_sent):
-            return Answer(outcome=_no("not_sent", "connection", "nobody listens"), after=self.rng.randint(0, 50))
+            is_late = (
+                not self.bundle.actions[intent.action].own and digest([intent.key, intent.attempt])[-1] in "02468ace"
+            )
+            why = _no("not_sent", "late", "too busy") if is_late else _no("not_sent", "connection", "nobody listens")
+            return Answer(outcome=why, after=self.rng.randint(0, 50))
         if self.bundle.actions[intent.action].own:
             return self._carry_out(intent, request, now, durable)
         touch = Touch(at=now, intent=intent, hash=digest(request.body), durable=durable)
