@@ -10,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,10 +23,13 @@ USER, PASSWORD = "ops", "right-password"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Postgres:
-    """A running server; `USER` with `PASSWORD` may do everything."""
+    """A running server; `USER` with `PASSWORD` may do everything. It may be stopped, and begun again with its data."""
 
     port: int
     version: str
+    data: Path
+    begin: Callable[[], None]
+    stop: Callable[[], None]
 
     @property
     def address(self) -> str:
@@ -57,10 +60,11 @@ def _programs(*, encrypted: bool, is_older: bool) -> Path:
 
 @contextlib.contextmanager
 def running_postgres(
-    *, certificate: tuple[Path, Path] | None = None, is_durable: bool = False, is_older: bool = False
-) -> Iterator[Postgres]:
-    """Starts one, takes it away. `certificate` is (certificate, key) for TLS; `is_older`: Debian's 15. It refuses to be
-    root, so root lends it the user nobody."""
+    *, certificate: tuple[Path, Path] | None = None, is_durable: bool = False, is_older: bool = False,
+    environment: Callable[[Path], Mapping[str, str]] = lambda data: {},
+) -> Iterator[Postgres]:  # fmt: skip
+    """Starts one, takes it away. `certificate` is (certificate, key) for TLS; `is_older`: Debian's 15; `environment` is
+    given to the server, by its data's folder. It refuses to be root, so root lends it the user nobody."""
     programs = _programs(encrypted=certificate is not None, is_older=is_older)
     folder = Path(tempfile.mkdtemp(prefix="amends-pg-"))
     user = "nobody" if os.geteuid() == 0 else None
@@ -85,20 +89,29 @@ def running_postgres(
             pytest.skip(f"PostgreSQL cannot be set up here: {made.stderr.decode(errors='replace')[-200:]}")
         port = free_port()
         command: list[str | Path] = [programs / "postgres", "-D", data, "-p", str(port), *options]
-        with (folder / "log").open("wb") as log:
-            server = subprocess.Popen(command, stdout=log, stderr=log, cwd="/", user=user)
+        told, running = {**os.environ, **environment(data)}, list[subprocess.Popen[bytes]]()
+
+        def begin() -> None:
+            with (folder / "log").open("wb") as log:
+                running.append(subprocess.Popen(command, stdout=log, stderr=log, cwd="/", user=user, env=told))
+            _wait_for(port, running[-1], folder / "log")
+
+        def stop() -> None:
+            server = running.pop()
+            server.send_signal(signal.SIGINT)  # its fast way to stop: it does not wait for clients
             try:
-                _wait_for(port, server, folder / "log")
-                version = subprocess.check_output([programs / "postgres", "--version"], text=True).split()[2]
-                yield Postgres(port=port, version=version)
-            finally:
-                # Its fast way to stop: it does not wait for clients.
-                server.send_signal(signal.SIGINT)
-                try:
-                    server.wait(10)
-                except subprocess.TimeoutExpired:
-                    server.kill()
-                    server.wait()
+                server.wait(10)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+        try:
+            begin()
+            version = subprocess.check_output([programs / "postgres", "--version"], text=True).split()[2]
+            yield Postgres(port=port, version=version, data=data, begin=begin, stop=stop)
+        finally:
+            while running:
+                stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
