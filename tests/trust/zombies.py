@@ -230,9 +230,11 @@ async def _to_the_end(folder: Path, shop: HttpService) -> None:
 
 def _answer(state: State, shop: HttpService) -> Order:
     question = state.open_handoffs[0]
-    if question.kind == "failure":  # it was too busy to send in time, time after time
-        return Order(action="retry", by="person:root", handoff=question.id)
-    key = state.calls[question.step, question.purpose, question.part].key
+    call = state.calls.get((question.step, question.purpose, question.part))
+    if call is None:  # about no call: it was too busy to send in time, time after time
+        word = "retry" if "retry" in question.choices else question.choices[0]
+        return Order(action=word, by="person:root", handoff=question.id)
+    key = call.key
     found = next((effect.id for effect in shop.world.effects if key in (effect.key, effect.reference)), "")
     if not found:
         return Order(action="did_not", by="person:root", handoff=question.id)
