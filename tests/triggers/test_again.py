@@ -238,4 +238,6 @@ def test_the_commands_tell_what_came_and_take_it_again(tmp_path: Path, capsys: p
     (row,) = json.loads(terminal.type("triggers", "arrivals", "--json").out)
     assert (row["status"], row["run_status"], row["run"] in again.out) == ("started", "succeeded", True)
     wrong = terminal.type("triggers", "arrivals", "--status", "lost")
-    assert wrong.err.startswith('amends: "lost" is nothing that becomes of an arrival; there are started, ignored')
+    assert wrong.err.startswith(
+        'amends: "lost" is nothing that becomes of an arrival; there are started, joined, ignored'
+    )
