@@ -18,6 +18,7 @@ from temporalio.service import RPCError
 
 from runner.cli import engine as engine_command
 from runner.cli import place
+from runner.engine.driven import Bell, Rest
 from runner.engine.temporal import engine as engine_module
 from runner.engine.temporal.cluster import connect, is_newer, shows_attributes
 from runner.engine.temporal.engine import TemporalEngine
@@ -233,16 +234,27 @@ async def test_a_cluster_that_does_not_answer_is_not_said_to_lack_anything(
         assert "cannot be found" not in caplog.text
 
 
-async def test_a_run_that_stands_still_is_woken_ever_more_seldom(tmp_path: Path, temporal: TemporalServer) -> None:
+async def test_a_run_that_stands_still_is_woken_ever_more_seldom(
+    tmp_path: Path, temporal: TemporalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nobody reaches its connection: the cluster has not lost it, and is not told so each minute."""
+    ended, plain = list[str](), TemporalEngine.carry
+
+    async def carry(self: TemporalEngine, run: str, woken: Bell) -> Rest:
+        try:
+            return await plain(self, run, woken)
+        finally:
+            ended.append(run)
+
+    monkeypatch.setattr(TemporalEngine, "carry", carry)
     async with driven(tmp_path, temporal, more=", apart: [shop]") as ground, ground.engine() as engine:
-        run, found = await engine.start("saga", "k1", name="a"), []
+        run, found = await engine.start("saga", "k1", name="a"), list[int]()
         driver = engine.driver.engine
         assert isinstance(driver, TemporalEngine)
         for _ in range(9):
-            await asyncio.sleep(0.1)
-            while driver.is_at_work(run):  # noqa: ASYNC110 - nobody tells of it
-                await asyncio.sleep(0.02)
+            async with asyncio.timeout(30):  # it has come to where it stands, and the last wake has been sent
+                while driver.is_at_work(run) or not ended:  # noqa: ASYNC110 - nobody tells of it
+                    await asyncio.sleep(0.02)
             found.append(await driver.wake_forgotten(settled=0))
         assert found == [1, 1, 0, 1, 0, 0, 0, 1, 0]
         assert ground.effects() == []

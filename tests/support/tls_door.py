@@ -40,23 +40,38 @@ async def tls_door(
     `context` it has no TLS."""
     if context is not None:
         context.set_alpn_protocols(["h2"])
-    open_ones: set[asyncio.Task[None]] = set()
+    going: set[asyncio.Task[None]] = set()
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", to)
-        for near, far in ((reader, far_writer), (far_reader, writer)):
-            passing = asyncio.create_task(_pass_on(near, far))
-            open_ones.add(passing)
-            passing.add_done_callback(open_ones.discard)
+        passing = asyncio.create_task(_between(reader, writer, to))
+        going.add(passing)
+        passing.add_done_callback(going.discard)
 
     server = await asyncio.start_server(accept, host, port, ssl=context)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
-        for passing in [*open_ones]:
+        for passing in [*going]:
             passing.cancel()
-        await asyncio.gather(*open_ones, return_exceptions=True)
+        await asyncio.gather(*going, return_exceptions=True)
+
+
+async def _between(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, to: int) -> None:
+    """Until both ways have ended, or the door is shut; both sides are closed whole, whenever that is."""
+    sides = [writer]
+    try:
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", to)
+        sides.append(far_writer)
+        await asyncio.gather(_pass_on(reader, far_writer), _pass_on(far_reader, writer))
+    except OSError:
+        pass
+    finally:
+        for side in sides:
+            side.transport.abort()
+        for side in sides:
+            with contextlib.suppress(OSError):
+                await side.wait_closed()
 
 
 async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -15,6 +15,7 @@ import random
 import statistics
 import subprocess
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -125,16 +126,19 @@ class Serving:
                 start_new_session=True,
             )  # fmt: skip
         assert first_line(self.process, PATIENCE), (self.folder.parent / "said").read_text()[-2_000:]
+        assert self.process.stdout is not None
+        # A line for each run that ends: unread, the pipe is full after 800 runs, and whoever writes into it stands still.
+        threading.Thread(target=self.process.stdout.read, daemon=True).start()
 
     def kill(self) -> None:
         """At once."""
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
 
     def end(self) -> int:
         """As it is asked to end; its exit code."""
         self.process.terminate()
-        self.process.communicate(timeout=60)
+        self.process.wait(60)
         return self.process.returncode
 
     def sample(self, store: SqlStore) -> Sample:

@@ -203,7 +203,8 @@ class TemporalEngine(Carrier):
             self._unsent.discard(run)
             if not wakes and self._store.run(run).ended_at is not None:
                 return
-            if await self._asked_to_rest(run, wakes=wakes):
+            rested = await self._asked_to_rest(run, wakes=wakes)
+            if rested and not self.is_at_work(run) and run not in self._sending:  # its turn may have come meanwhile
                 return
 
     async def _asked_to_rest(self, run: str, *, wakes: bool) -> bool:
