@@ -25,7 +25,8 @@ class Round:
     decided: int = 0
     ended: int = 0
     why: str = ""
-    has_edit: bool = False
+    edited_since: frozenset[str] = frozenset()
+    """The hashes of what was asked before it was edited: an answer to one of them, yes or no, is to something else."""
 
     @property
     def is_good(self) -> bool:
@@ -60,7 +61,8 @@ def _end(asked: Round, seq: int, why: str) -> None:
 
 def _read(story: Story, asked: Round, seq: int, event: e.ApprovalDecided) -> None:
     """Whether an answer counts, by the law and not by the core."""
-    is_old = event.round != asked.event.round or (event.hash != asked.event.hash and not asked.has_edit)
+    is_other = event.hash in asked.edited_since if asked.edited_since else event.hash != asked.event.hash
+    is_old = event.round != asked.event.round or is_other
     is_twice = any(yes.by == event.by for _, yes in asked.yes)
     if asked.ended or asked.decided or is_old or event.at >= asked.event.due or is_twice:
         return
@@ -68,7 +70,7 @@ def _read(story: Story, asked: Round, seq: int, event: e.ApprovalDecided) -> Non
         _end(asked, seq, "no")
         return
     if event.edited:
-        asked.yes, asked.has_edit = [], True
+        asked.yes, asked.edited_since = [], asked.edited_since | {event.hash}
         asked.edits = {path: one["input"] for path, one in event.edited.items()}
     asked.yes.append((seq, event))
     if len(asked.yes) >= asked.event.needs:
