@@ -306,12 +306,12 @@ MISTAKES = {
     "a file is left open by each run": (BEFORE_EACH_START.format(kept="open('/dev/null')"), "open files"),
     "a checkpoint never comes": ("""
 from runner.store.sqlite import SqliteFile
-connect = SqliteFile._connect
-def connected(self, mode):
-    made = connect(self, mode)
+connected_before = SqliteFile._connect
+def without_checkpoints(self, mode):
+    made = connected_before(self, mode)
     made.execute("PRAGMA wal_autocheckpoint=0")
     return made
-SqliteFile._connect = connected
+SqliteFile._connect = without_checkpoints
 """, "write-ahead log"),
 }  # fmt: skip
 SMALL = {
@@ -389,7 +389,7 @@ def run(argv: Sequence[str]) -> int:
     life = live(told.minutes * 60, every=5, rate=told.rate, seed=told.seed)
     tell(figures, life, LONG)
     if not told.no_plants:
-        short = functools.partial(live, 120, every=0.5, rate=20, kills=False, runs=60)
+        short = functools.partial(live, 120, every=0.5, rate=20, kills=False, runs=120)
         figures.broken(grown(short().samples, SHORT))
         figures.planted(see_small_mistakes(life.samples, LONG) | see_mistakes(lambda first: short(first=first)))
     figures.floor("runs", life.samples[-1].runs, int(told.minutes * 100))
