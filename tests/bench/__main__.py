@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.bench import floor
 from tests.bench._goals import HEAD
+from tests.support.ending import leaves_none
 from tests.support.processes import ROOT
 
 WITH_GOALS = (
@@ -57,4 +58,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(leaves_none(lambda: main(sys.argv[1:])))

@@ -6,6 +6,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from tests.support.ending import leaves_none
 from tests.trust.suites import SUITES
 
 
@@ -19,4 +20,4 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(leaves_none(lambda: main(sys.argv[1:])))

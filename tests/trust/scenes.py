@@ -19,8 +19,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from functools import partial
@@ -39,6 +40,9 @@ STARTS = re.compile(r"\bengine\(\)|\b(OwnDriver|dying|serving)\(")
 """How a test of theirs starts an engine."""
 BOUND = 1_500
 """Seconds that a file may take."""
+LOOK = 0.1
+STOPPED = threading.Event()
+"""Whoever plays a file breaks it off."""
 PLANT_IN = "tests/cases/test_engine_b.py"
 """The file that must report each planted mistake."""
 
@@ -112,9 +116,11 @@ def _play(asked: Sequence[str], environment: Mapping[str, str], folder: Path) ->
             start_new_session=True,
         )  # fmt: skip
         try:
-            code = process.wait(BOUND)
-        except subprocess.TimeoutExpired:
-            return f"it did not end within {BOUND} s"
+            until = time.monotonic() + BOUND
+            while process.poll() is None:
+                if time.monotonic() > until or STOPPED.wait(LOOK):
+                    return f"it did not end within {BOUND} s"
+            code = process.returncode
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -124,6 +130,18 @@ def _play(asked: Sequence[str], environment: Mapping[str, str], folder: Path) ->
 
 async def _driven(address: str) -> int:
     return (await (await Client.connect(address)).count_workflows()).count
+
+
+@contextlib.contextmanager
+def _players(at_once: int) -> Iterator[ThreadPoolExecutor]:
+    """So many at a time. Whoever tells the command to stop does not wait for what they play."""
+    with ThreadPoolExecutor(at_once) as pool:
+        try:
+            yield pool
+        except BaseException:
+            STOPPED.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _say(told: Told) -> None:
@@ -142,7 +160,7 @@ def run(argv: Sequence[str]) -> int:
     words.add_argument("--at-once", type=int, default=2)
     given = words.parse_args(argv)
     figures, began, all_told = Figures(), time.monotonic(), list[Told]()
-    with ThreadPoolExecutor(given.at_once) as pool:
+    with _players(given.at_once) as pool:
         for each in as_completed([pool.submit(told_of, file) for file in given.only or suite()]):
             told = each.result()
             _say(told)
