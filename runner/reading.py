@@ -18,6 +18,7 @@ from runner.secrets import Secrets
 from runner.store.database import is_address
 from runner.store.facts import HandOffView, RunFilter, RunView
 from runner.store.personal import V
+from runner.store.restored import why_it_rests
 from runner.store.sql import FLOOR, SqlStore, open_store
 from runner.store.sqlite import shown_size
 from runner.tongue import _
@@ -91,6 +92,17 @@ class Reading:
             "way go on. Free some space, or remove ended runs: amends db prune",
             left=left, path=path, floor=shown_size(FLOOR),
         )  # fmt: skip
+
+    @property
+    def has_looked(self) -> bool:
+        """Whether the store was opened."""
+        return self._store is not None
+
+    @property
+    def rests(self) -> str:
+        """Why nothing is driven, started or sent from this database; empty where it does not rest."""
+        name, place = self.store.name, None if self.store.is_shared else self.folder / ".amends"
+        return self.store.ask(lambda connection: why_it_rests(connection, name, place))
 
     def every_run(self) -> list[RunView]:
         """All runs, newest first."""

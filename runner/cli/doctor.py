@@ -102,8 +102,8 @@ def _database(amends: Amends) -> Said:
     told = amends.store.about()
     text = "{path}, schema {schema}, {software}".format_map(told)
     yield ("ok", text) if told["is_safe"] else ("bad", f"{text}; the journal must be wal")
-    if told["restored"]:
-        yield "bad", "it was put back from a copy and rests until somebody says that it may go on"
+    if why := amends.rests:
+        yield "bad", why
 
 
 def _runs(amends: Amends) -> Said:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from runner import reading as past
+from runner.cli import page
 from runner.errors import AmendsError, NotFound, NotPossible
 from runner.telling import times, words
 
@@ -57,8 +58,17 @@ def reading() -> Iterator[past.Reading]:
     refuse_no_project(found.folder)
     try:
         yield found
+        tell_rest(found)
     finally:
         found.close()
+
+
+def tell_rest(project: past.Reading) -> None:
+    """Says on standard error that nothing moves, where the database that was looked at rests: its runs only seem to."""
+    if project.has_looked and (why := project.rests):
+        page.complain(
+            "Nothing here is driven, started or sent until somebody has answered:", f"  {words.sentence(why)}"
+        )
 
 
 def refuse_no_project(folder: Path) -> None:

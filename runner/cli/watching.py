@@ -46,6 +46,8 @@ def opened(where: Path | None = None, *, anywhere: bool = False) -> Iterator[Ame
         place.refuse_no_project(amends.folder)
     try:
         yield amends
+        if not anywhere:
+            place.tell_rest(amends)
     finally:
         amends.close()
 

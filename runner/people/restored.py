@@ -10,6 +10,7 @@ from runner.core import events as e
 from runner.engine.past import read_state
 from runner.errors import EngineBusy, NotPossible
 from runner.store.lock import EngineLock
+from runner.store.restored import told_resting
 from runner.store.sql import SqlStore, open_store
 
 AFTER_RESTORE = "The database was put back from a copy: what this run did since is not in its log."
@@ -17,16 +18,7 @@ AFTER_RESTORE = "The database was put back from a copy: what this run did since 
 
 def told_restored(store: SqlStore) -> str:
     """Why nothing is done with this database, and what can be said to it; it is `restored`."""
-    if store.why_restored and may_be_moved(store):
-        return (
-            f"{store.name} rests: {store.why_restored}; if the other one is used no more, say `amends db go-on "
-            "--moved`, and the runs go on here; else `amends db go-on` pauses each open run first, so that nothing is "
-            "sent twice"
-        )
-    return (
-        f"{store.name} was put back from a copy, so what was done since is not in its log; look at the open runs "
-        "(`amends runs list`), then `amends db go-on` pauses each and lets the project go on"
-    )
+    return told_resting(store.name, store.why_restored, may_be_moved=may_be_moved(store))
 
 
 async def go_on_restored(folder: Path, url: str, clock: Clock, by: str, *, moved: bool = False) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -148,3 +149,42 @@ def test_the_command_line_and_the_pages_agree(tmp_path: Path, capsys: pytest.Cap
         said = served.end()
     assert said.code == 0
     assert "Amends drives shop" in said.out
+
+
+LISTS = (
+    "runs list", "handoffs list", "approvals list", "quarantine list", "events list", "schedule list", "schedule next",
+    "triggers list", "triggers arrivals", "records list", "flows list", "connections list", "log verify",
+)  # fmt: skip
+
+
+def test_what_is_listed_says_that_nothing_moves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before an engine has looked at the copy, and after; not any more once somebody has answered."""
+    folder, run = asyncio.run(copied(tmp_path))
+    terminal, was = Terminal(folder, capsys), Terminal(tmp_path / "shop", capsys)
+    for json_too in ("", " --json"):
+        for words in (f"{each}{json_too}" for each in (*LISTS, f"runs show {run}", f"handoffs show {run}")):
+            said = terminal.type(*words.split())
+            assert "Nothing here is driven, started or sent" in said.err, words
+            assert f"the folder is a copy of {tmp_path / 'shop' / '.amends'}" in said.err, words
+            assert "driven, started" not in said.out, words
+            assert not json_too or json.loads(said.out) is not None
+        refused = terminal.type("runs", "pause", run)
+        assert (refused.code, "driven, started" in refused.err) == (2, False)
+        assert "the folder is a copy of" in terminal.type("doctor").out
+    assert terminal.type("db", "go-on", "--moved").code == 0
+    for asked in (terminal, was):
+        assert "driven, started" not in asked.type("runs", "list").err
+
+
+def test_a_database_that_was_put_back_says_so_in_lists(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = make_project(tmp_path / "shop")
+    terminal = Terminal(folder, capsys)
+    assert terminal.type("run", "waiting", "--detach").code == 0
+    assert "driven, started" not in terminal.type("runs", "list").err
+    shutil.copy(folder / ".amends" / "amends.db", tmp_path / "copy.db")
+    for number in range(3):
+        terminal.type("events", "send", "paid", "--data", f"n={number}", "--id", str(number))
+    shutil.copy(tmp_path / "copy.db", folder / ".amends" / "amends.db")
+    for name in ("amends.db-wal", "amends.db-shm"):
+        (folder / ".amends" / name).unlink(missing_ok=True)
+    assert "put back from a copy, so what was done since is not in its log" in terminal.type("runs", "list").err
