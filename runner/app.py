@@ -245,7 +245,7 @@ class OwnDriver:
 
     def _triggers(self) -> Parts:
         outside = self.outside
-        active = Active(self.store, self._clock, self._project.again, outside.require_secrets)
+        active = Active(self.store, self._clock, self._project.again, partial(outside.require_secrets, at_once=True))
         active.broken.append(Authors(self.post, self.desk, self._clock).tell)
         intake = Intake(self.store, self._clock, self.engine.begin, lambda: self._forced_mode)
         return Parts(

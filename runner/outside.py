@@ -43,12 +43,14 @@ class ProjectOutside:
         self._secrets.declare(secret_names(project))
         self._connectors.clear()
 
-    def require_secrets(self, bundle: Bundle) -> None:
-        """Raises SecretMissing for a secret that the flow's connections name and nobody has set."""
+    def require_secrets(self, bundle: Bundle, *, at_once: bool = False) -> None:
+        """Raises SecretMissing for a secret that the flow's connections name and nobody has set; with `at_once` also
+        for one that was set until a moment ago."""
         lines = self._project.connections.by_name
+        require = self._secrets.require if at_once else self._secrets.value
         for name in bundle.connections():
             for secret in _secrets_in(lines[name].settings) if name in lines else ():
-                self._secrets.value(secret)
+                require(secret)
 
     @property
     def _past(self) -> SqlStore:

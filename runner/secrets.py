@@ -13,6 +13,7 @@ import logging
 import os
 import re
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -34,13 +35,22 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "$": "$", "'"
 _QUIET = ("httpx", "httpcore", "aiohttp", "aiohttp.client", "aiohttp.access", "aiosmtplib", "asyncio", "hpack")
 
 
+MOMENT = 5.0
+"""Seconds after a change of `.env` in which a name that it lacks may only not be written yet."""
+
+
 class Secrets:
-    """The secrets of one project folder. The environment wins over `.env`; `environment` is for tests."""
+    """The secrets of one project folder. The environment wins over `.env`; `environment` is for tests.
+
+    Whoever writes `.env` anew takes it away for a moment, empties it, or has written half of it. What was read before
+    stays in use then: for `MOMENT` what the file lacks, and as long as there is none, or none that can be read, all.
+    """
 
     def __init__(self, folder: Path, environment: Mapping[str, str] | None = None) -> None:
         self._file = Path(folder) / ".env"
         self._environment = os.environ if environment is None else environment
         self._values: dict[str, str] | None = None
+        self._last: dict[str, str] = {}
         self._used: dict[str, str] = {}
         self._needles: tuple[tuple[str, str], ...] = ()
         self._known: dict[str, str] = {}
@@ -64,10 +74,7 @@ class Secrets:
         """The value. Raises `SecretMissing` when it is not set or too short, `SettingsError` for a broken `.env`."""
         found = self._find(name)
         if not found:
-            raise SecretMissing(
-                f'the secret "{name}" is not set: put a line {name}=… into {self._file.name} in the project folder, '
-                "or set it in the environment"
-            )
+            raise self._missing(name)
         if len(found) < SHORTEST:
             raise SecretMissing(
                 f'the secret "{name}" has only {len(found)} characters: one of less than {SHORTEST} cannot be kept out '
@@ -76,6 +83,12 @@ class Secrets:
         if self._used.get(name) != found:
             self._keep(name, found)
         return found
+
+    def require(self, name: str) -> None:
+        """Raises `SecretMissing` for one that is not set at this instant, `SettingsError` for a broken `.env`."""
+        if not (self._environment.get(name) or read_env(self._file).get(name)):
+            raise self._missing(name)
+        self.value(name)
 
     def declare(self, names: Iterable[str]) -> tuple[str, ...]:
         """Makes these secrets known to `redact` before they are used; returns the names that cannot be used."""
@@ -121,13 +134,37 @@ class Secrets:
             return value if clean == text else clean
         return value
 
+    def _missing(self, name: str) -> SecretMissing:
+        return SecretMissing(
+            f'the secret "{name}" is not set: put a line {name}=… into {self._file.name} in the project folder, or set '
+            "it in the environment"
+        )
+
     def _find(self, name: str) -> str:
-        return self._environment.get(name) or self._from_file().get(name, "")
+        found = self._environment.get(name) or self._from_file().get(name)
+        if not found:
+            self.reload()  # it may be there by now
+            found = self._from_file().get(name)
+        return found or (self._used.get(name, "") if self._is_being_written() else "")
 
     def _from_file(self) -> dict[str, str]:
         if self._values is None:
-            self._values = read_env(self._file)
+            try:
+                found = read_env(self._file)
+            except SettingsError:
+                if not self._last:
+                    raise
+                return self._last
+            if not found and not self._file.exists():
+                return self._last
+            self._values = self._last = found
         return self._values
+
+    def _is_being_written(self) -> bool:
+        try:
+            return time.time() - self._file.stat().st_mtime < MOMENT
+        except OSError:
+            return False
 
     def _keep(self, name: str, value: str) -> None:
         with self._lock:

@@ -6,6 +6,7 @@ import base64
 import html
 import json
 import logging
+import os
 import random
 import string
 import urllib.parse
@@ -16,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.errors import SecretMissing, SettingsError
-from runner.secrets import LogFilter, Secrets, parse_env, pieces_of
+from runner.secrets import MOMENT, LogFilter, Secrets, parse_env, pieces_of
 
 VALUES = {
     "plain": "sk_live_4eC39HqLyjWDarjtT1zdp7dc",
@@ -227,6 +228,38 @@ def test_a_changed_secret_stays_redacted_in_both_forms(tmp_path: Path) -> None:
     environment["TOKEN"] = "second-secret-value"
     assert secrets.value("TOKEN") == "second-secret-value"
     assert secrets.redact("first-secret-value second-secret-value") == "[secret TOKEN] [secret TOKEN]"
+
+
+def test_what_was_read_stays_in_use_while_the_file_is_written(tmp_path: Path) -> None:
+    """Whoever writes it anew takes it away, empties it, or has written half of it, for a moment."""
+    file = tmp_path / ".env"
+    file.write_text("A_TOKEN=first-value\n", encoding="utf-8")
+    secrets = Secrets(tmp_path, {})
+    assert secrets.value("A_TOKEN") == "first-value"
+    for half in (None, "", "B_TOKEN=other-value\n", "A_TOKEN='first"):
+        file.unlink() if half is None else file.write_text(half, encoding="utf-8")
+        secrets.reload()
+        assert secrets.value("A_TOKEN") == "first-value", half
+        with pytest.raises((SecretMissing, SettingsError)):
+            secrets.require("A_TOKEN")
+    file.write_text("A_TOKEN=second-value\n", encoding="utf-8")
+    secrets.require("A_TOKEN")
+    secrets.reload()
+    assert secrets.value("A_TOKEN") == "second-value"
+
+
+def test_what_was_taken_out_of_the_file_is_gone_after_a_moment(tmp_path: Path) -> None:
+    file = tmp_path / ".env"
+    file.write_text("A_TOKEN=first-value\n", encoding="utf-8")
+    secrets = Secrets(tmp_path, {})
+    assert secrets.value("A_TOKEN") == "first-value"
+    file.write_text("B_TOKEN=other-value\n", encoding="utf-8")
+    secrets.reload()
+    os.utime(file, (0, file.stat().st_mtime - MOMENT))
+    with pytest.raises(SecretMissing, match="A_TOKEN"):
+        secrets.value("A_TOKEN")
+    file.write_text("A_TOKEN=first-value\n", encoding="utf-8")
+    assert secrets.value("A_TOKEN") == "first-value", "what was missing is looked for each time"
 
 
 def test_a_file_of_every_kind_of_line() -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from runner.clock import Clock
 from runner.contract import Json
 from runner.engine.starting import keep
-from runner.errors import AmendsError, InvalidFlow
+from runner.errors import AmendsError, InvalidFlow, SecretMissing
 from runner.language.bundle import Bundle, restore
 from runner.language.flow import Flow
 from runner.language.project import Project
@@ -63,17 +63,19 @@ def triggers_in(flow: Flow) -> Iterator[tuple[str, str, Mapping[str, Json]]]:
 
 class Active:
     """`project` reads the files anew, `require` raises where a flow's secrets are missing. `changed` are told when
-    other triggers are on, `broken` when a flow goes on with its last good version, and why."""
+    other triggers are on, `broken` when a flow goes on with its last good version, and why: its text, or a secret that
+    is not set (`lacks`)."""
 
     def __init__(
         self, store: SqlStore, clock: Clock, project: Callable[[], Project], require: Callable[[Bundle], None]
     ) -> None:
         self.changed: list[Callable[[], None]] = []
-        self.broken: list[Callable[[Bundle, str], None]] = []
+        self.broken: list[Callable[[Bundle, str, bool], None]] = []
         self._store = store
         self._clock = clock
         self._project = project
         self._require = require
+        self._looking = asyncio.Lock()
         self._stamp: object = None
         self._flows: Mapping[str, ActiveFlow] = {}
         self._armed: tuple[Armed, ...] = ()
@@ -120,12 +122,20 @@ class Active:
 
     async def look(self) -> bool:
         """Takes up flows that were changed. Whether anything changed."""
+        async with self._looking:
+            return await self._look()
+
+    async def _look(self) -> bool:
         project = self._project()
         stamp = await asyncio.to_thread(_stamp_of, project.folder)
         if stamp == self._stamp:
             return False
         before = self._store.ask(active_flows)
-        found, wrong = await asyncio.to_thread(_read, project, self._require, before)
+        found, wrong, lacking = await asyncio.to_thread(_read, project, self._require, before)
+        if any(flow not in before or before[flow].problem != problem for flow, problem in wrong.items()):
+            await asyncio.sleep(EVERY)  # whoever is writing a file will be through, and nobody is told of half of it
+            stamp = await asyncio.to_thread(_stamp_of, project.folder)
+            found, wrong, lacking = await asyncio.to_thread(_read, self._project(), self._require, before)
         after = _after(before, found, wrong, self._clock.now())
         for bundle in found.values():
             await keep(self._store, bundle)
@@ -139,18 +149,18 @@ class Active:
         self._stamp = stamp
         for each in new:
             if each.problem:
-                self._say(each)
+                self._say(each, lacks=each.flow in lacking)
             elif has_looked:
                 log.info("flow %s: version %s is in use now", each.flow, short(each.bundle))
         for tell in self.changed if is_changed else ():
             tell()
         return is_changed
 
-    def _say(self, each: ActiveFlow) -> None:
+    def _say(self, each: ActiveFlow, *, lacks: bool) -> None:
         log.warning("flow %s: %s", each.flow, each.problem)
         for bundle in [armed.bundle for armed in self._armed if armed.flow == each.flow][:1]:
             for tell in self.broken:
-                tell(bundle, each.problem)
+                tell(bundle, each.problem, lacks)
 
     def _arm(self, after: Mapping[str, ActiveFlow], found: Mapping[str, Bundle]) -> Iterator[Armed]:
         for flow, each in after.items():
@@ -187,10 +197,12 @@ def _stamp_of(folder: Path) -> object:
 
 def _read(
     project: Project, require: Callable[[Bundle], None], before: Mapping[str, ActiveFlow]
-) -> tuple[dict[str, Bundle], dict[str, str]]:
-    """The flows that start by themselves as their files say now, and what is wrong with those that cannot run."""
+) -> tuple[dict[str, Bundle], dict[str, str], set[str]]:
+    """The flows that start by themselves as their files say now, what is wrong with those that cannot run, and which of
+    these only lack a secret."""
     found: dict[str, Bundle] = {}
     wrong: dict[str, str] = {}
+    lacking: set[str] = set()
     for path in project.flow_files():
         try:
             bundle = project.bundle(path)
@@ -206,4 +218,5 @@ def _read(
             wrong[path.stem] = f"{first.file}:{first.line}: {first.what}{more}"
         except AmendsError as error:
             wrong[path.stem] = str(error)
-    return found, wrong
+            lacking |= {path.stem} if isinstance(error, SecretMissing) else set()
+    return found, wrong, lacking

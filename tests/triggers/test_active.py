@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from runner.core import events as e
 from runner.store.log import SITE
-from tests.cases.ground import Engine, Ground, flow, opened, until
+from tests.cases.ground import Engine, Ground, connector, flow, opened, until
 from tests.triggers.ground import served, serving, starts, take
 
 HOOK = "  - event: order.came\n    id: ${{ event.no }}\n"
@@ -124,3 +127,69 @@ async def test_the_owner_is_told_of_a_text_that_is_not_used(tmp_path: Path) -> N
             (mail,) = ground.post.mails
             assert "flows/orders.yaml:" in mail.body()
             assert "問題のなかった直前の版" in mail.body()
+
+
+@asynccontextmanager
+async def needing(folder: Path, *, owner: str = "person:me") -> AsyncIterator[tuple[Ground, Engine]]:
+    """A project that is served, and its flow needs a secret."""
+    flow = starts("orders", HOOK).replace("person:me", owner)
+    async with opened(folder, flow, text=connector(auth="auth: { bearer: token }\n")) as ground:
+        ground.connect("token: { secret: SHOP_TOKEN }")
+        (ground.folder / ".env").write_text("SHOP_TOKEN=tok-1234567890\n", encoding="utf-8")
+        (ground.folder / "people.yaml").write_text(PEOPLE.replace("ja", "en"), encoding="utf-8")
+        settings = ground.folder / "amends.yaml"
+        said = settings.read_text() if settings.exists() else ""
+        settings.write_text(f"{said}tell_by: mail\n", encoding="utf-8")
+        async with serving(ground) as engine:
+            yield ground, engine
+
+
+async def test_a_secret_that_is_away_for_a_moment_is_no_problem(tmp_path: Path) -> None:
+    async with needing(tmp_path) as (ground, engine):
+        active, env = engine.driver.triggers.active, ground.folder / ".env"
+        told: list[str] = []
+        active.broken.append(lambda _bundle, problem, _lacks: told.append(problem))
+        said = env.read_text(encoding="utf-8")
+        env.unlink()
+        looking = asyncio.create_task(active.look())
+        await asyncio.sleep(0.3)
+        await engine.driver.pin("orders")  # the engine looks at its files meanwhile, and needs the secret
+        await name_of(engine, "1")
+        env.write_text(said, encoding="utf-8")
+        await looking
+        await active.look()
+        assert (told, active.flows["orders"].problem) == ([], "")
+
+
+async def test_the_owner_is_told_of_a_secret_that_is_gone_and_not_after_it_is_back(tmp_path: Path) -> None:
+    async with needing(tmp_path, owner="person:aya") as (ground, engine):
+        active, env = engine.driver.triggers.active, ground.folder / ".env"
+        said = env.read_text(encoding="utf-8")
+        env.write_text(said.replace("SHOP_TOKEN=", "NOBODY="), encoding="utf-8")
+        for _ in range(2):
+            await active.look()
+        assert 'the secret "SHOP_TOKEN" is not set' in active.flows["orders"].problem
+        await until(lambda: ground.post.mails)
+        (mail,) = ground.post.mails
+        assert "SHOP_TOKEN" in mail.body()
+        assert "a secret that it needs is not there any more" in " ".join(mail.body().split())
+        assert "the new text" not in mail.body()
+        env.write_text(said, encoding="utf-8")
+        await active.look()
+        assert not active.flows["orders"].problem
+        assert await name_of(engine, "1") == "Ada"
+        assert len(ground.post.mails) == 1
+
+
+async def test_half_of_a_file_is_told_to_nobody(tmp_path: Path) -> None:
+    async with served(tmp_path, starts("orders", HOOK)) as (ground, engine):
+        active, file = engine.driver.triggers.active, ground.folder / "flows" / "orders.yaml"
+        told: list[str] = []
+        active.broken.append(lambda _bundle, problem, _lacks: told.append(problem))
+        said = file.read_text(encoding="utf-8")
+        file.write_text(said[: len(said) // 2], encoding="utf-8")
+        looking = asyncio.create_task(active.look())
+        await asyncio.sleep(0.3)
+        file.write_text(said, encoding="utf-8")
+        await looking
+        assert (told, active.flows["orders"].problem) == ([], "")
