@@ -76,6 +76,7 @@ HOMES = {
     "click": ("runner.cli",),
     "email_validator": ("runner.language.types",),
     "fastapi": ("runner.web",),
+    "httptools": ("runner.web",),
     "holidays": ("runner.language.holidays",),
     "httpx": ("connectors", "runner.people.provider", "runner.stamping"),
     "icalendar": ("connectors.calendar",),

@@ -17,6 +17,7 @@ from runner.store import access
 from runner.web.application import served
 from runner.web.console import Console
 from runner.web.reach import why_not_reached
+from runner.web.wire import LONGEST_HEAD, Wire
 
 HOST, PORT = "127.0.0.1", 8484
 GRACE = 5
@@ -62,7 +63,7 @@ class WebDoor:
         server = _Server(
             uvicorn.Config(
                 served(console), log_config=None, access_log=False, server_header=False, lifespan="off",
-                timeout_graceful_shutdown=GRACE, h11_max_incomplete_event_size=64_000,
+                timeout_graceful_shutdown=GRACE, http=Wire, h11_max_incomplete_event_size=LONGEST_HEAD,
             )
         )  # fmt: skip
         running = asyncio.create_task(server.serve(sockets=[self._socket]))
