@@ -19,6 +19,7 @@ from runner.engine.simulated import Answer, Fate, MemoryLog
 from runner.errors import NotPossible, RequestError
 from runner.language.bundle import Bundle
 from runner.people.operations import Order, fields_needed, report_for
+from runner.people.table import open_questions
 from tests.laws.deciders import Deciders
 from tests.laws.senders import Senders
 from tests.laws.staff import Staff
@@ -340,7 +341,7 @@ class RandomPeople:
         self._held_back = []
         if state.is_paused and self._when(f"paused {state.seq}", now) <= now:
             made = [*made, e.RunResumed(at=now, by="person:ops")]
-        for handoff in state.open_handoffs:
+        for handoff in open_questions(state):
             if self.answers and self._when(handoff.id, now) <= now and not made:
                 made = [*made, *self._answer(bundle, state, handoff, now)]
         if made and not self.is_calm and self.rng.random() < 0.1:

@@ -278,18 +278,18 @@ class City:
         made = life.people.interrupts(life.bundle, life.state, max(self.now, life.state.at))
         if made:
             self.happened["somebody acts in the middle of a turn"] += 1
-            self._report(leader, life, made, None)
+            self._report(leader, life, made, life.state.seq)
 
-    def _report(self, machine: Machine, life: Life, made: Sequence[e.Event], seq: int | None) -> None:
+    def _report(self, machine: Machine, life: Life, made: Sequence[e.Event], seq: int) -> None:
         for event in made:
             self.say(f"people: {type(event).__name__} {event.step} of {life.run}")
             if not isinstance(event, e.EventReceived) and not self.is_calm and self.rng.random() < 0.15:
                 self.happened["a person clicks twice"] += 1
                 machine.spawn(self._reported(machine, life.run, event, seq))
             machine.spawn(self._reported(machine, life.run, event, seq))
-            seq = None if seq is None else seq + 1
+            seq += 1
 
-    async def _reported(self, machine: Machine, run: str, event: e.Event, seq: int | None) -> None:
+    async def _reported(self, machine: Machine, run: str, event: e.Event, seq: int) -> None:
         """As the app takes a person's word: where the run stands as it was looked at."""
         try:
             if isinstance(event, e.EventReceived):
