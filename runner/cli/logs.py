@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 import structlog
 
 from runner.app import Amends
-from runner.cli import page, place
+from runner.cli import outlet, page, place
 from runner.cli.failures import defect
 from runner.core import events as e
 from runner.core.state import State
@@ -34,21 +34,29 @@ log = logging.getLogger("amends.runs")
 
 @contextmanager
 def observed(amends: Amends) -> Iterator[Observer]:
-    """What is to be told of every turn of a run, as amends.yaml says. Raises SettingsError without amends[otel]."""
+    """What is to be told of every turn of a run, as amends.yaml says; whoever reads it, or nobody, holds up no run.
+    Raises SettingsError without amends[otel]."""
     root, before = logging.getLogger(), logging.getLogger().handlers
     told: list[Observer] = [partial(tell, place.zone_of(amends))]
-    if amends.settings.logs == "json":
-        root.handlers, told = [JsonLines(amends)], [log_turn]
-        log.setLevel(logging.INFO)
-    traces = _traces(amends)
-    if traces is not None:
-        told.append(traces.observe)
-    try:
-        yield partial(_each, told)
-    finally:
-        root.handlers = before
+    is_json = amends.settings.logs == "json"
+    with outlet.never_waiting(notice=partial(_left_out, amends) if is_json else outlet.left_out):
+        if is_json:
+            root.handlers, told = [JsonLines(amends)], [log_turn]
+            log.setLevel(logging.INFO)
+        traces = _traces(amends)
         if traces is not None:
-            traces.close()
+            told.append(traces.observe)
+        try:
+            yield partial(_each, told)
+        finally:
+            root.handlers = before
+            if traces is not None:
+                traces.close()
+
+
+def _left_out(amends: Amends, count: int) -> str:
+    said = {"name": log.name, "levelname": "WARNING", "msg": outlet.left_out(count).partition(": ")[2]}
+    return JsonLines(amends).format(logging.makeLogRecord(said))
 
 
 def _each(told: Sequence[Observer], run: str, events: Sequence[e.Event], state: State) -> None:

@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.text import Text
 
 from runner.app import Amends, OwnDriver
-from runner.cli import DEFECT, OK, page, place, timeline
+from runner.cli import DEFECT, OK, outlet, page, place, timeline
 from runner.core.status import APPROVAL
 from runner.driver import Driver
 from runner.engine.embedded import GRACE
@@ -95,7 +95,8 @@ def drive(amends: Amends, doing: Callable[[Driver], Awaitable[T]], leaving: Call
                     leaving()
                 raise
 
-    return asyncio.run(go())
+    with outlet.never_waiting(most=None, patience=None, pipes_only=True):
+        return asyncio.run(go())
 
 
 def watched(amends: Amends, doing: Callable[[Driver], Awaitable[RunView]], found: list[str]) -> RunView:
