@@ -15,7 +15,9 @@ from runner.store.facts import PLACE, RunView
 from runner.store.sql import SqlStore
 
 AGAIN = 0.5
-"""Seconds after which a run is looked at again that other engines may go on with."""
+"""Seconds after which a run is looked at again that other engines may go on with, or this one after a pause."""
+GOING = ("queued", "running", "compensating")
+"""A run that nobody drives just now, and that does not rest."""
 
 
 class Following:
@@ -49,8 +51,9 @@ class Following:
                 view = self._store.run(run)
                 if not self._goes_on_soon(view, patience):
                     return view
+                is_left = view.status in GOING  # the store could not be written, or somebody just let it go on
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(AGAIN if self._store.is_shared else None):
+                    async with asyncio.timeout(AGAIN if self._store.is_shared or is_left else None):
                         await turned.wait()
         finally:
             listeners.remove(tell)
@@ -62,6 +65,8 @@ class Following:
             return False
         if view.waiting_for.startswith(PLACE):
             return True
+        if view.status in GOING:
+            return not self._engine.is_ailing(view.run)
         return view.wake_at is not None and view.wake_at - self._clock.now() <= patience
 
     async def follow_for(self, run: str, patience: int, tell: Tell) -> RunView:

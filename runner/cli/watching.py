@@ -20,7 +20,7 @@ from runner.cli import DEFECT, OK, outlet, page, place, timeline
 from runner.core.status import APPROVAL
 from runner.driver import Driver
 from runner.engine.embedded import GRACE
-from runner.errors import AlreadySo, NotFound, NotPossible
+from runner.errors import AlreadySo, EngineBusy, NotFound, NotPossible
 from runner.language.nearest import did_you_mean
 from runner.people.operations import Order, pinned
 from runner.store.facts import PLACE, RunView, Started
@@ -127,16 +127,25 @@ def watched(amends: Amends, doing: Callable[[Driver], Awaitable[RunView]], found
 
 
 async def follow(amends: Amends, driver: Driver, run: str, *, quiet: bool = False, since: int = 0) -> RunView:
-    """Watches a run until it rests; what stands in its log up to the entry `since` is not told again."""
-    if quiet:
-        return await driver.follow(run, lambda: None)
-    telling = Telling(amends, run, place.zone_of(amends))
-    watcher = Watcher(lambda: telling.story(with_effects=False), page.console(), since)
-    with watcher.showing():
-        watcher.turn()
-        view = await driver.follow(run, watcher.turn)
-        watcher.turn(is_last=True)
-    return view
+    """Watches a run until it rests; what stands in its log up to the entry `since` is not told again.
+
+    Raises Interrupted where the process that has the engine goes away: the run has begun, and is not stopped.
+    """
+    try:
+        if quiet:
+            return await driver.follow(run, lambda: None)
+        telling = Telling(amends, run, place.zone_of(amends))
+        watcher = Watcher(lambda: telling.story(with_effects=False), page.console(), since)
+        with watcher.showing():
+            watcher.turn()
+            view = await driver.follow(run, watcher.turn)
+            watcher.turn(is_last=True)
+        return view
+    except EngineBusy:
+        raise place.Interrupted(
+            f"The process that drives this project has ended, and run {run} is not stopped: it goes on when the next "
+            f"one is started (`{words.PROGRAM} serve`), or with `{words.PROGRAM} runs watch {run}`."
+        ) from None
 
 
 def start_and_watch(
@@ -189,7 +198,7 @@ def code_of(view: RunView) -> int:
     """The exit code that a watched run's status stands for.
 
     A wait for a time is 0, one for an approval, or for a record that another run holds (a person must settle that one),
-    is 4. A run that is no longer driven and does not wait met a defect, which has been told.
+    is 4. A run that is no longer driven and does not wait met a defect, which the engine's log tells.
     """
     if view.ended_at is None and view.waiting_for.startswith(APPROVAL):
         return 4

@@ -64,6 +64,10 @@ class Carrier(Neighbours):
     def is_at_work(self, run: str) -> bool:
         """Whether this process drives the run, or is about to."""
 
+    def is_ailing(self, run: str) -> bool:
+        """Whether driving the run met a defect, so that nobody knows when it goes on."""
+        return False
+
     def _set_alarm(self, wake_at: int | None) -> None:
         """A run that is carried waits until then, if nothing else comes first."""
 

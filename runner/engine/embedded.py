@@ -125,6 +125,9 @@ class Embedded(Carrier):
         """Whether somebody drives the run, or will as soon as there is a place."""
         return run in self._driving or run in self._line
 
+    def is_ailing(self, run: str) -> bool:
+        return run in self._ailing
+
     async def rest(self, run: str) -> None:
         """Returns when nobody drives the run and nothing is queued for it."""
         while self.is_at_work(run) or self._line.is_behind(run):

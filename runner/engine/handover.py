@@ -26,6 +26,10 @@ Serve = Callable[[Mapping[str, Json], Tell], Awaitable[Mapping[str, Json]]]
 LONGEST_LINE = 64 * 1024 * 1024
 GRACE = 2.0
 """Seconds that orders under way get to end when the engine stops."""
+WENT_AWAY = (
+    "the process that drives this project went away before it answered; look whether what was asked for was done, then "
+    "start it, or ask again"
+)
 
 log = logging.getLogger("amends.engine")
 
@@ -158,27 +162,38 @@ def raised(line: Mapping[str, Any]) -> errors.AmendsError:
 async def ask(
     path: str, request: Mapping[str, Json], told: Callable[[Mapping[str, Json]], None] | None = None
 ) -> Mapping[str, Json]:
-    """Asks the process that listens at `path`. Raises what it refused with, or EngineBusy when it cannot be reached."""
+    """Asks the process that listens at `path`. Raises what it refused with, or EngineBusy when it cannot be reached, or
+    goes away before it has answered."""
     try:
         reader, writer = await asyncio.open_unix_connection(path, limit=LONGEST_LINE)
     except OSError as error:
         raise errors.EngineBusy(f"the process that drives this project does not listen at {path}") from error
     try:
-        writer.write(json.dumps(request).encode() + b"\n")
-        await writer.drain()
-        while True:
-            text = await reader.readline()
-            if not text:
-                raise errors.EngineBusy("the process that drives this project went away before it answered")
-            line = json.loads(text)
-            if "done" in line:
-                answer: Mapping[str, Json] = line["done"]
-                return answer
-            if "refused" in line:
-                raise raised(line)
-            if told is not None:
-                told(line["turn"])
+        return await _answer_of(reader, writer, request, told)
+    except (OSError, asyncio.IncompleteReadError, json.JSONDecodeError) as error:  # half a line: it was killed
+        raise errors.EngineBusy(WENT_AWAY) from error
     finally:
         writer.close()
-        with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(OSError):
             await writer.wait_closed()
+
+
+async def _answer_of(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: Mapping[str, Json],
+    told: Callable[[Mapping[str, Json]], None] | None,
+) -> Mapping[str, Json]:  # fmt: skip
+    with contextlib.suppress(ConnectionError):  # it may have answered, or said why not, before it read all
+        writer.write(json.dumps(request).encode() + b"\n")
+        await writer.drain()
+    while True:
+        text = await reader.readline()
+        if not text:
+            raise errors.EngineBusy(WENT_AWAY)
+        line = json.loads(text)
+        if "done" in line:
+            answer: Mapping[str, Json] = line["done"]
+            return answer
+        if "refused" in line:
+            raise raised(line)
+        if told is not None:
+            told(line["turn"])

@@ -13,6 +13,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from runner.errors import StoreUnwritable
+
 FILE = "engine.lock"
 
 
@@ -38,9 +40,19 @@ class EngineLock:
         return self._file is not None
 
     def acquire(self, socket: str = "") -> bool:
-        """Takes the lock if it is free and writes down who holds it. False: another process (or object) has it."""
+        """Takes the lock if it is free and writes down who holds it. False: another process (or object) has it.
+
+        Raises StoreUnwritable.
+        """
         if self._file is not None:
             return True
+        try:
+            return self._take(socket)
+        except OSError as error:
+            self.release()
+            raise StoreUnwritable(f"{self.path} cannot be written: {error.strerror or error}") from None
+
+    def _take(self, socket: str) -> bool:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

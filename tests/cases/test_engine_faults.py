@@ -15,6 +15,7 @@ import pytest
 from runner import outside
 from runner.core import events as e
 from runner.engine import carrier, embedded
+from runner.engine.embedded import Embedded
 from runner.errors import SecretMissing, StoreUnwritable
 from runner.store.facts import RunFilter
 from tests.cases.ground import connector, first, flow, intents, kinds_of, opened, until
@@ -161,6 +162,38 @@ async def test_a_defect_loses_no_answer_that_is_on_its_way(
         assert sorted(ground.post.copies.values()) == [1, 1]
         engine.holds(run)
     assert "cannot be driven on" in caplog.text
+
+
+async def test_who_watches_a_run_waits_while_the_store_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that watches was told that the run rests, was handed one that runs, and ended with the code of defects."""
+    refusals = [1, 1]
+    carry = Embedded.carry
+
+    async def carrying(engine: Embedded, *args: Any) -> None:
+        if refusals:
+            refusals.pop()
+            raise StoreUnwritable("locked by another program for over 5 s")
+        await carry(engine, *args)
+
+    monkeypatch.setattr(Embedded, "carry", carrying)
+    async with opened(tmp_path, TRIP) as ground, ground.engine() as engine:
+        run = await engine.start("trip", "k1", name="Aya")
+        assert (await engine.driver.follow(run, lambda: None)).status == "succeeded"
+        assert not refusals
+
+
+async def test_who_watches_a_run_that_meets_a_defect_does_not_wait_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def carrying(engine: Embedded, *args: Any) -> None:
+        raise RuntimeError("a planted defect")
+
+    async with opened(tmp_path, TRIP) as ground, ground.engine() as engine:
+        monkeypatch.setattr(Embedded, "carry", carrying)
+        run = await engine.start("trip", "k1", name="Aya")
+        assert (await engine.driver.follow(run, lambda: None)).status == "queued"
 
 
 async def test_a_connector_that_raises_has_an_unknown_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
