@@ -23,8 +23,7 @@ from runner.telling.story import Story
 from runner.tongue import _, marked
 from runner.web.render import part
 
-WIDTH, ROW, LEFT, TOP = 720, 30, 150, 26
-BAR = 14
+TOP, BAR = 26, 14
 DEEPER = 12
 """How much further in a row begins that stands under another."""
 MOST = 40
@@ -33,6 +32,22 @@ NARROWEST, WIDEST = 10.0, 90.0
 """Bounds of one stretch before all are fitted to the width."""
 LABELLED = 70
 """From this width on a stretch says how long it was."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Form:
+    """How wide the bars are and where they begin, how high a row is, and where its name and its bar stand in it."""
+
+    width: int
+    left: int
+    row: int
+    name: int
+    bar: int
+
+
+WIDE = Form(width=720, left=150, row=30, name=19, bar=8)
+NARROW = Form(width=334, left=6, row=42, name=16, bar=22)
+"""On telephones the name of a row stands above its bars, and nothing is scrolled sideways."""
 
 KINDS: Mapping[str, str] = {
     "do": marked("call"), "read": marked("reading"), "find": marked("look-up"), "lookup": marked("look-up"),
@@ -57,7 +72,7 @@ class Bar:
     text: str
 
 
-def picture(story: Story) -> Markup:
+def picture(story: Story, form: Form = WIDE) -> Markup:
     """The picture as SVG; empty for a run of which there is nothing to draw."""
     until = story.view.ended_at or max(story.now, story.view.started_at)
     bars = bars_of(story.events, until, lambda step: row_of(story, step))
@@ -66,28 +81,28 @@ def picture(story: Story) -> Markup:
     bars = [bar for bar in bars if bar.step in shown]
     if not bars:
         return Markup("")
-    place = _places(bars)
+    place = _places(bars, form)
     drawn = [
         {
-            "x": round(place[bar.start], 1), "y": TOP + shown.index(bar.step) * ROW + (ROW - BAR) // 2,
+            "x": round(place[bar.start], 1), "y": TOP + shown.index(bar.step) * form.row + form.bar,
             "width": round(max(place[bar.end] - place[bar.start], 4), 1), "look": bar.look, "text": bar.text,
         }
         for bar in bars
     ]  # fmt: skip
-    bottom = TOP + len(shown) * ROW
+    bottom = TOP + len(shown) * form.row
     names = [
         {
-            "text": _named(story, step), "x": 4 + DEEPER * steps[step], "y": TOP + number * ROW + ROW // 2 + 4,
-            "line": TOP + number * ROW,
+            "text": _named(story, step), "x": 4 + DEEPER * steps[step], "y": TOP + number * form.row + form.name,
+            "line": TOP + number * form.row,
         }
         for number, step in enumerate(shown)
     ]  # fmt: skip
     looks = dict.fromkeys(bar.look for bar in bars)
     return Markup(
         part(
-            "picture", bars=drawn, names=names, stretches=_stretches(place), bottom=bottom, width=LEFT + WIDTH + 10,
-            height=bottom + 8, top=TOP, left=LEFT, bar=BAR, looks=[(look, _(LOOKS[look])) for look in looks],
-            more=len(steps) - len(shown),
+            "picture", bars=drawn, names=names, stretches=_stretches(place), bottom=bottom,
+            width=form.left + form.width + 10, height=bottom + 8, top=TOP, bar=BAR,
+            looks=[(look, _(LOOKS[look])) for look in looks], more=len(steps) - len(shown),
         )
     )  # fmt: skip
 
@@ -209,13 +224,13 @@ def _span(start: int, end: int) -> str:
     return times.span(end - start)
 
 
-def _places(bars: Sequence[Bar]) -> dict[int, float]:
+def _places(bars: Sequence[Bar], form: Form) -> dict[int, float]:
     """Where each moment stands, from the left."""
     moments = sorted({at for bar in bars for at in (bar.start, bar.end)})
     gaps = [after - before for before, after in pairwise(moments)]
     wide = [min(NARROWEST + 7 * math.log2(1 + gap / 50), WIDEST) for gap in gaps]
-    scale = WIDTH / sum(wide) if wide else 1.0
-    places, x = {}, float(LEFT)
+    scale = form.width / sum(wide) if wide else 1.0
+    places, x = {}, float(form.left)
     for moment, width in zip(moments, [*wide, 0.0], strict=True):
         places[moment] = x
         x += width * scale

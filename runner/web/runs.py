@@ -29,7 +29,7 @@ from runner.web.console import Console, console_of
 from runner.web.files import links
 from runner.web.guard import Caller, Operates, Refused, Sees, SignedIn, form_of
 from runner.web.lists import effects, label, notice, rows_of, standing, too_few
-from runner.web.picture import picture
+from runner.web.picture import NARROW, picture
 from runner.web.render import go, page, who
 
 ROUTES = APIRouter()
@@ -71,7 +71,7 @@ def run(
         request, caller, "run", story=story, view=story.view, status=standing(console, story), clock=Clock(story),
         wide=Markup(inline(plan, states=states)), narrow=Markup(inline(plan, is_narrow=True, states=states)),
         lines=chosen(story), asked=rows_of(console, asked), facts=facts(console, story),
-        effects=effects(story), picture=picture(story), lists=long_lists(story),
+        effects=effects(story), picture=picture(story), narrow_picture=picture(story, NARROW), lists=long_lists(story),
         is_to_see=asks_to_see(story.bundle, story.state) and (caller.operates or was_told),
         orders=orders(story) if caller.operates else (), notice=notice(said), why=reason(story),
         short=too_few(console, story), files=links(story.state.inputs), reveals=reveal and caller.operates,

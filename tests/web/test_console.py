@@ -401,6 +401,23 @@ async def test_a_run_s_page_shows_how_far_it_is(console: Console) -> None:
     ]
 
 
+async def test_the_picture_of_a_run_fits_a_telephone(console: Console) -> None:
+    run = await started(console, "asking", number="7", name="Aya")
+    browser = Browser(console)
+    await browser.sign_in("person:tom")
+    page = (await browser.get(f"/runs/{run}")).text
+    wide, narrow = re.findall(r'<svg class="picture" viewBox="0 0 (\d+) (\d+)".*?</svg>', page, re.DOTALL)
+    assert (wide[0], narrow[0]) == ("880", "350")
+    drawn = re.findall(r'<svg class="picture".*?</svg>', page, re.DOTALL)[1]
+    assert page.index('class="when-narrow over-time"') < page.index(drawn)
+    assert page.count('class="scroll" tabindex') == 1, "only the wide one is scrolled"
+    bars = re.findall(r'<rect class="bar [^"]+" x="([\d.]+)" y="(\d+)" width="([\d.]+)"', drawn)
+    names = re.findall(r'<text class="name" x="\d+" y="(\d+)">', drawn)
+    assert bars
+    assert all(float(x) + float(width) <= 350 for x, _, width in bars)
+    assert {int(y) for y in names} == {int(y) - 6 for _, y, _ in bars}, "a name stands above its bars"
+
+
 async def test_a_flow_s_page_tells_its_next_slots(console: Console) -> None:
     flow = console.amends.folder / "flows" / "waiting.yaml"
     trigger = "trigger: { schedule: every day at 12:30, zone: Asia/Tokyo }\nsteps:"
