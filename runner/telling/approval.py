@@ -25,7 +25,7 @@ from runner.telling.consequences import WILL_BE, made_good
 from runner.telling.odd import mixed_words, visible
 from runner.telling.sent import place
 from runner.telling.story import Story
-from runner.telling.words import bare, capital, plain, sentence
+from runner.telling.words import bare, called, capital, plain, sentence
 from runner.tongue import _, marked, several
 
 LONGEST_LABEL = 60
@@ -155,7 +155,7 @@ def paper(
     """
     gate, items = story.state.gates[name], items_of(story.state.gates[name])
     step = None if name.endswith(UNDO) else story.bundle.step(name)
-    words = step.approval if step is not None else None
+    words, fields = step.approval if step is not None else None, asked.shown["shows"]
     known = there or {}
     sheets = {path: _sheet(story, path, gate, new, known.get(path), is_undo=name.endswith(UNDO)) for path in new.inputs}
     in_list = {path for paths in items.values() for path in paths}
@@ -167,8 +167,8 @@ def paper(
     return Paper(
         question=visible(str(asked.shown["question"])),
         shows=[
-            (_label(story, path) or visible(path), _("not given") if shown is None else value(shown))
-            for path, shown in asked.shown["shows"].items()
+            (_label(story, path) or visible(called(path, fields)), _("not given") if shown is None else value(shown))
+            for path, shown in fields.items()
         ],
         sheets=plain, columns=columns, rows=rows, totals=totals,
         may_leave_out=bool(words is not None and words.may_leave_out and rows),

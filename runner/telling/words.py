@@ -8,7 +8,7 @@ import shlex
 import shutil
 import sys
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -207,3 +207,9 @@ def action_title(actions: Mapping[str, Action], name: str) -> str:
     action = actions.get(name)
     found = _FIRST.match(plain(action.title)) if action is not None else None
     return retold(found[1]) if found else name
+
+
+def called(path: str, others: Iterable[str]) -> str:
+    """What who knows no flow reads of `inputs.pay_day`: pay day; the whole where two would be called the same."""
+    last = [each.rpartition(".")[2] for each in (path, *others)]
+    return last[0].replace("_", " ") if last.count(last[0]) == 2 else path

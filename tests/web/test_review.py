@@ -79,12 +79,13 @@ async def test_the_whole_way_by_a_code(office: Office) -> None:
     page = await browser.get(f"/review/{locator}")
     said = words_of(page)
     for shown in (
-        "Pay Ben and tell them?", "inputs.paper not given", "To ben@client.test", "Subject Paid, Ben", "Dear Ben you are paid.", "12,000 JPY",
+        "Pay Ben and tell them?", "paper not given", "To ben@client.test", "Subject Paid, Ben", "Dear Ben you are paid.", "12,000 JPY",
         "Started by Anna Author", "A mail that has gone out cannot be taken back.", "is cancelled",
         "Send this mail and add a record to payments (12,000 JPY)",
         "Do not do it; undo what was done",
     ):  # fmt: skip
         assert shown in said, shown
+    assert "inputs." not in said, "who approves has not read the flow"
     assert 'sandbox=""' in page.text
     assert "default-src 'none'" in page.text
     done = await browser.post(f"/review/{locator}/decide", {**fields_of(page), "answer": "yes", "comment": "fine"})
