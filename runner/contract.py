@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -260,9 +260,25 @@ class Vault(Protocol):
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
+def _written() -> Callable[[Json], str]:
+    """What `_CANONICAL.encode` writes. It builds its inner part anew for each value, which costs as much as a small
+    value does; here that is built once, where Python has it in C."""
+    make, quote = (getattr(json.encoder, name, None) for name in ("c_make_encoder", "encode_basestring"))
+    if make is None or quote is None:
+        return _CANONICAL.encode
+    parts = make(None, _CANONICAL.default, quote, None, ":", ",", True, False, False)
+    return lambda value: "".join(parts(value, 0))
+
+
+_WRITTEN = _written()
+
+
 def canonical(value: Json) -> bytes:
-    """The one byte form of a JSON value: sorted keys, no spaces, UTF-8, no NaN. Raises ValueError."""
-    return _CANONICAL.encode(value).encode()
+    """The one byte form of a JSON value: sorted keys, no spaces, UTF-8, no NaN. Raises ValueError, TypeError."""
+    try:
+        return _WRITTEN(value).encode()
+    except RecursionError:
+        return _CANONICAL.encode(value).encode()  # tells what holds itself from what is merely deep
 
 
 def digest(value: Json) -> str:

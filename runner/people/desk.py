@@ -18,7 +18,7 @@ from runner.language.people import ME, People, Person
 from runner.language.project import Project
 from runner.language.values import is_money
 from runner.people.post import Channel
-from runner.people.told import Staff, is_telling, messages_of
+from runner.people.told import Staff, is_telling, messages_of, needs_people
 from runner.store.messages import Message
 
 MANAGER = "manager_of:starter"
@@ -79,8 +79,7 @@ class ProjectDesk:
 
     def messages(self, bundle: Bundle, state: State, events: Sequence[e.Event]) -> tuple[Message, ...]:
         """See `engine.driven.Desk`."""
-        # Of timers only reminders tell: a wait that is over, of which there are many, needs no look at the people.
-        if not any(is_telling(one) for one in events if not isinstance(one, e.TimerFired) or one.timer == "remind"):
+        if not any(needs_people(bundle, state, one) for one in filter(is_telling, events)):
             return ()
         return messages_of(
             self.staff(), bundle, state, events, lambda by: self.entitled(bundle, state, by, events[-1].at)

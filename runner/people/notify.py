@@ -28,7 +28,17 @@ from runner.language.project import Project
 from runner.people.desk import ProjectDesk
 from runner.people.letters import Letter, Matter, letter_about
 from runner.people.post import Post
-from runner.people.told import ESCALATE, Staff, asks_to_see, escalate_at, is_telling, meant, next_ones, patience
+from runner.people.told import (
+    ESCALATE,
+    Staff,
+    asks_to_see,
+    escalate_at,
+    is_telling,
+    meant,
+    needs_people,
+    next_ones,
+    patience,
+)
 from runner.store import notices, outbox
 from runner.store.facts import AlreadyReported, LogEnd
 from runner.store.messages import OF_GATES, Message, Outgoing
@@ -79,7 +89,7 @@ class Notifier:
 
     def observe(self, run: str, events: Sequence[e.Event], state: State) -> None:
         """Facts were committed: somebody may have to be told."""
-        if any(map(is_telling, events)):
+        if any(needs_people(self._bundle(state.bundle), state, event) for event in filter(is_telling, events)):
             self._rings.set()
 
     @contextlib.asynccontextmanager

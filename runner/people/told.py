@@ -59,6 +59,14 @@ def is_telling(event: e.Event) -> bool:
     return type(event) in TELLING or (isinstance(event, e.RunFinished) and event.status in _ENDED_BADLY)
 
 
+def needs_people(bundle: Bundle, state: State, event: e.Event) -> bool:
+    """Whether it takes a look at the people to know who is told of a fact that tells. Of timers only reminders do, of
+    ends those that somebody hears of: waits that are over and runs that were undone come by the thousand."""
+    if isinstance(event, e.TimerFired):
+        return event.timer == "remind"
+    return not isinstance(event, e.RunFinished) or bool(hears(bundle, state))
+
+
 def messages_of(
     staff: Staff, bundle: Bundle, state: State, events: Sequence[e.Event], entitled: Entitled
 ) -> tuple[Message, ...]:

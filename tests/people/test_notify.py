@@ -15,10 +15,13 @@ from runner.clock import DAY, HOUR, MINUTE
 from runner.contract import Json
 from runner.core import events as e
 from runner.core.state import State
+from runner.engine.past import read_state
 from runner.engine.starting import Wish
 from runner.errors import AlreadySo
 from runner.language.project import Project
+from runner.people.desk import ProjectDesk
 from runner.people.letters import Matter, letter_about
+from runner.people.notify import Notifier
 from runner.people.operations import Order
 from runner.people.strays import Strays
 from runner.store import notices, outbox
@@ -68,6 +71,7 @@ steps:
 FLOWS = {
     "asking": ASKING, "both": ASKING.replace("    within:", "    needs: 2\n    within:"), "handing": HANDING, "failing": FAILING.replace("COMPENSATE", "cancel"),
     "stuck": FAILING.replace("COMPENSATE", "{ hand_off: team:ops, say: Take it away. }"),
+    "unheard": FAILING.replace("COMPENSATE", "cancel").replace("tell: team:leads, within: 30 min, escalate_to: person:bob", "tell: nobody"),
 }  # fmt: skip
 E = TypeVar("E", bound=e.Event)
 AT = 1_788_220_800_000  # a Tuesday, 09:00 in Tokyo
@@ -156,6 +160,32 @@ async def test_whoever_is_asked_gets_a_link_in_their_language(tmp_path: Path) ->
         ]  # fmt: skip
         await office.turn(run, 0)
         assert len(mail.mails) == 2
+
+
+async def test_an_end_that_nobody_hears_of_costs_no_look_at_the_people(tmp_path: Path) -> None:
+    async with SmtpService() as mail, at_work(tmp_path / "it", mail) as office:
+        driver, looks = office.driver, 0
+
+        def project() -> Project:
+            nonlocal looks
+            looks += 1
+            return driver._project
+
+        desk = ProjectDesk(project, driver.post.channels)
+        notifier = Notifier(
+            driver.store, driver.post, desk, office.clock, project=project, bundle=driver.outside.bundle,
+            wake=driver.engine.wake,
+        )  # fmt: skip
+        for flow, is_heard in (("unheard", False), ("failing", True)):
+            run = await office.start(flow)
+            state, _ = read_state(driver.store, run)
+            bundle, (end,) = driver.outside.bundle(state.bundle), office.said(run, e.RunFinished)
+            assert end.status == "compensated"
+            looks = 0
+            assert bool(desk.messages(bundle, state, (end,))) is is_heard
+            assert (looks > 0) is is_heard
+            notifier.observe(run, (end,), state)
+            assert notifier._rings.is_set() is is_heard
 
 
 async def test_a_reminder_goes_to_all_and_silence_brings_in_another(tmp_path: Path) -> None:
