@@ -17,7 +17,7 @@ from runner.core.fold import fold
 from runner.core.recall import recall
 from runner.core.state import State
 from runner.engine.advance import Admit, Turn, admit_within, advance, append_of, columns_of, frozen_request, passes_of
-from runner.engine.driven import BLANK, OPEN_DESK, Bell, Desk, Driven, Outside, Rest
+from runner.engine.driven import BLANK, ELSEWHERE, OPEN_DESK, Bell, Desk, Driven, Outside, Rest
 from runner.engine.limits import Begun
 from runner.engine.neighbours import Neighbours
 from runner.engine.past import Past, StoredItems
@@ -106,16 +106,20 @@ class Carrier(Neighbours):
             if self._store.is_shared and not self._may_drive(run):
                 self.past.leave(run)
                 self.limits.leave(run)
-                return Rest(has_ended=False, due=None)
+                return ELSEWHERE
             driven = await self._read(run, woken)
             await self._drive(driven)
         except RunTaken as taken:
             self.limits.leave(run)
             log.warning("%s", taken)
-            return Rest(has_ended=False, due=None)
+            return ELSEWHERE
         if self._store.is_shared and not driven.is_left and self.limits.waits_for(run) is None:
             await self._store.give_back(run)
-        return Rest(has_ended=driven.state.has_ended, due=driven.columns.wake_at if driven.columns else None)
+        columns = driven.columns
+        return Rest(
+            has_ended=driven.state.has_ended, due=columns.wake_at if columns else None, flow=driven.state.flow,
+            status=columns.status if columns else "",
+        )  # fmt: skip
 
     def _may_drive(self, run: str) -> bool:
         """Whether no other engine drives the run; the first decision takes it."""

@@ -70,10 +70,19 @@ BLANK = State()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rest:
-    """What a run that was carried waits for: nothing any more, or a report, and `due` (ms since the epoch)."""
+    """What a run that was carried waits for: nothing any more, or a report, and `due` (ms since the epoch).
+
+    `is_elsewhere`: another engine has it, and nothing was done. Else `flow` and `status` are as its row has them.
+    """
 
     has_ended: bool
     due: int | None
+    flow: str = ""
+    status: str = ""
+    is_elsewhere: bool = False
+
+
+ELSEWHERE = Rest(has_ended=False, due=None, is_elsewhere=True)
 
 
 class Bell:

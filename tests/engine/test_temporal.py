@@ -18,7 +18,7 @@ from temporalio.service import RPCError
 
 from runner.cli import engine as engine_command
 from runner.cli import place
-from runner.engine.driven import Bell, Rest
+from runner.engine.driven import ELSEWHERE, Bell, Rest
 from runner.engine.temporal import engine as engine_module
 from runner.engine.temporal.cluster import connect, is_newer, shows_attributes
 from runner.engine.temporal.engine import TemporalEngine
@@ -126,6 +126,23 @@ async def test_the_log_is_the_truth_whatever_the_cluster_has_lost(tmp_path: Path
             await engine.until(naps, "succeeded")
             engine.holds(naps)
         assert sorted(ground.effects()) == ["/charge", "/charge", "/reserve", "/reserve"]
+
+
+async def test_what_another_worker_had_is_looked_at_again(
+    tmp_path: Path, temporal: TemporalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where that one has let go of it by then: nothing else would wake the run."""
+    plain, times = TemporalEngine.carry, list[str]()
+
+    async def carry(self: TemporalEngine, run: str, woken: Bell) -> Rest:
+        times.append(run)
+        return await plain(self, run, woken) if len(times) > 1 else ELSEWHERE
+
+    monkeypatch.setattr(TemporalEngine, "carry", carry)
+    async with driven(tmp_path, temporal) as ground, ground.engine() as engine:
+        run = await engine.start("saga", "k1", name="a")
+        await engine.until(run, "succeeded")
+        assert times == [run, run]
 
 
 async def test_an_engine_without_a_cluster_says_so(tmp_path: Path) -> None:

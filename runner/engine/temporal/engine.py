@@ -306,11 +306,11 @@ class TemporalEngine(Carrier):
             while True:
                 woken = self._driving[run]
                 woken.clear()
-                before = self._store.log_end(run)
+                before = self._store.log_end(run) if self._cluster.apart else None
                 rest = await self.carry(run, woken)
                 if woken.is_set() and not self._is_stopping:
                     continue
-                if not rest.has_ended and self._is_driven_elsewhere(run):
+                if rest.is_elsewhere:  # a worker that is alive: what the cluster took for lost goes on there
                     return Rested(has_ended=False, pause=SECOND, queue=queue)
                 pause = None if rest.due is None else max(rest.due - self._clock.now(), 0)
                 elsewhere = self._elsewhere.pop(run, "")
@@ -325,11 +325,8 @@ class TemporalEngine(Carrier):
                 elsewhere, pause = elsewhere or queue, 0  # what it would do next was not begun
             elif elsewhere:
                 pause = 0 if self._store.log_end(run) != before else SECOND
-            view = self._store.run(run) if self._is_shown else None
-            return Rested(
-                has_ended=rest.has_ended, pause=pause, queue=elsewhere, flow=view.flow if view else "",
-                status=view.status if view else "",
-            )  # fmt: skip
+            flow, status = (rest.flow, rest.status) if self._is_shown else ("", "")
+            return Rested(has_ended=rest.has_ended, pause=pause, queue=elsewhere, flow=flow, status=status)
         except BaseException:
             self.limits.leave(run)
             raise
@@ -349,10 +346,6 @@ class TemporalEngine(Carrier):
         finally:
             if bell is not None:
                 bell.cancel()
-
-    def _is_driven_elsewhere(self, run: str) -> bool:
-        """Whether a worker that is alive has it still: what the cluster took for lost goes on there."""
-        return self._store.is_shared and self._store.fence_of(run) not in (0, self._fence)
 
     # -- connections that only some workers reach --
 
