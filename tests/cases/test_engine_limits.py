@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from textwrap import indent
 
@@ -244,13 +245,16 @@ async def test_a_run_that_is_paused_or_stopped_gives_its_turn_to_the_next(tmp_pa
 async def test_making_good_is_not_kept_waiting_by_new_work(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, MANY, text=SLOW) as ground:
         ground.connect("at_once: 1")
-        ground.shop.script("POST /ticket", refused())
+        ground.shop.script("POST /ticket", replace(refused(), delay=HELD.delay))
         async with ground.engine() as engine:
             [broken] = await _start(engine, ground, "two", 1)
+            await until(lambda: len(ground.shop.held) == 1)
             ground.shop.script("POST /deal", always=late(20))
             many = await _start(engine, ground, "many", 40)
+            await until(lambda: engine.driver.engine.limits.usage()["shop"]["waiting"] == 40)
+            ground.shop.let_go()
             assert (await engine.rest(broken)).status == "compensated"
-            assert len(ground.made("/deal")) < 20
+            assert ground.effects().index("/undo_deal") < 20
             await _ended(engine, many)
 
 

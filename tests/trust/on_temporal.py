@@ -6,11 +6,11 @@ file, each test that begins and each that ends is a line there.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import threading
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,8 +18,9 @@ import pytest
 from tests.cases import ground, processes
 from tests.trust.turning import turn
 
-PATIENCE, BOUND = 180.0, 600
-"""Seconds that a test waits for something, at least; and that it may take, whatever it says itself."""
+PATIENCE, BOUND, SLOW_BOUND = 180.0, 600, 3_600
+"""Seconds that a test waits for something, at least; and that it may take, whatever it says itself, or a slow one."""
+LOOK = 0.02
 LAST = 20.0
 """Seconds that the process gets to end when its tests have."""
 
@@ -28,7 +29,7 @@ def pytest_configure() -> None:
     """Before any test; for the processes that tests start, too."""
     turn()
     setattr(processes, "LIMIT", PATIENCE)  # noqa: B010
-    setattr(ground, "until", partial(_waits, ground.until))  # noqa: B010
+    setattr(ground, "until", _waits)  # noqa: B010
     first = str(Path(__file__).with_name("turned"))
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (first, os.environ.get("PYTHONPATH", ""))))
 
@@ -36,7 +37,8 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What is about the embedded engine alone says why."""
     for item in items:
-        item.own_markers.insert(0, pytest.mark.timeout(BOUND).mark)
+        bound = SLOW_BOUND if item.get_closest_marker("slow") else BOUND
+        item.own_markers.insert(0, pytest.mark.timeout(bound).mark)
         if mark := item.get_closest_marker("embedded_only"):
             item.add_marker(pytest.mark.skip(reason=f"embedded only: {mark.args[0]}"))
 
@@ -58,8 +60,11 @@ def pytest_sessionfinish(exitstatus: int) -> None:
     ending.start()
 
 
-async def _waits(until: Callable[..., Awaitable[None]], is_so: Callable[[], object], seconds: float = 0.0) -> None:
-    await until(is_so, max(seconds, PATIENCE))
+async def _waits(is_so: Callable[[], object], seconds: float = 0.0) -> None:
+    """As `ground.until`, longer, and looking less often: each look asks a server."""
+    async with asyncio.timeout(max(seconds, PATIENCE)):
+        while not is_so():  # noqa: ASYNC110
+            await asyncio.sleep(LOOK)
 
 
 def _last_line(report: pytest.TestReport) -> str:

@@ -33,14 +33,15 @@ from tests.house import ROOT
 from tests.support.postgres import running_postgres
 from tests.support.temporal import running_temporal
 from tests.trust.figures import Figures
+from tests.trust.on_temporal import LAST, SLOW_BOUND
 from tests.trust.turning import PLANTED
 
 ROOMS = ("tests/cases", "tests/lists", "tests/people")
 STARTS = re.compile(r"\bengine\(\)|\b(OwnDriver|dying|serving)\(")
 """How a test of theirs starts an engine."""
-BOUND = 1_500
-"""Seconds that a file may take."""
-LOOK = 0.1
+SILENT = SLOW_BOUND + 2 * LAST
+"""Seconds until a file is broken off of whose tests none has begun or ended."""
+LOOK, TOLD = 0.1, "told"
 STOPPED = threading.Event()
 """Whoever plays a file breaks it off."""
 PLANT_IN = "tests/cases/test_engine_b.py"
@@ -92,7 +93,7 @@ def told_of(file: str, plant: str = "", tests: Sequence[str] = ()) -> Told:
     """One file, or these tests of it, on servers of its own. Nothing of it is left."""
     told, began = Told(file=file), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="amends-scenes-") as folder, running_temporal() as cluster:
-        place = Path(folder, "told")
+        place = Path(folder, TOLD)
         with running_postgres(is_durable=True) as server:
             where = {"TESTS_TEMPORAL": cluster.address, "TESTS_DATABASE": server.address}
             asked = [f"{file}::{test}" for test in tests] or [file]
@@ -116,16 +117,25 @@ def _play(asked: Sequence[str], environment: Mapping[str, str], folder: Path) ->
             start_new_session=True,
         )  # fmt: skip
         try:
-            until = time.monotonic() + BOUND
-            while process.poll() is None:
-                if time.monotonic() > until or STOPPED.wait(LOOK):
-                    return f"it did not end within {BOUND} s"
-            code = process.returncode
+            code = _code_of(process, folder / TOLD)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+    if code is None:
+        return f"no test began or ended within {SILENT:g} s"
     return "" if code in (0, 1) else f"pytest ended with {code}: {(folder / 'said').read_text()[-300:]}"
+
+
+def _code_of(process: subprocess.Popen[bytes], told: Path) -> int | None:
+    """None where nothing goes on any more, however slow the machine is; or where it is broken off."""
+    heard, size = time.monotonic(), 0
+    while (code := process.poll()) is None:
+        if told.exists() and told.stat().st_size != size:
+            heard, size = time.monotonic(), told.stat().st_size
+        if time.monotonic() > heard + SILENT or STOPPED.wait(LOOK):
+            break
+    return code
 
 
 async def _driven(address: str) -> int:
