@@ -38,10 +38,14 @@ from runner.people.approvals import Decision
 from runner.store.facts import RunFilter
 from tests.bench import _ground as ground
 from tests.bench._goals import Finding, Judged, bench
-from tests.bench._peers.poster import cpu, disk, memory
+from tests.bench._peers.poster import calm, cpu, disk, memory
 from tests.support.temporal import TemporalServer, running_temporal
 
-GROUP, IDLE_FOR, LOOK, LIMIT = 500, 4.0, 0.05, 3_600
+GROUP, LIMIT = 500, 3_600
+IDLE_FOR = 60.0
+"""Seconds: what comes once a minute is in it."""
+LOOK = 0.25
+"""Seconds from one question how many are where to the next; each is paid by who is measured."""
 PLAIN = Path(__file__).parent / "_peers" / "temporal_app.py"
 EMBEDDED, OURS, STEPWISE, BARE = "embedded engine", "on Temporal", "an activity a step", "plain Temporal"
 
@@ -127,9 +131,13 @@ class Meter:
         worker, server, database = ((b - a) / runs * 1000 for a, b in zip(self._used, self._now(), strict=True))
         return Cost(rate=runs / took, worker=worker, server=server, database=database)
 
+    def used(self) -> float:
+        """Seconds of CPU so far, worker and cluster."""
+        return sum(self._now()[:2])
+
     def share(self) -> float:
         """% of a core, worker and cluster."""
-        return sum(b - a for a, b in zip(self._used[:2], self._now()[:2], strict=True)) / IDLE_FOR * 100
+        return (self.used() - sum(self._used[:2])) / (time.perf_counter() - self._began) * 100
 
 
 def _words(process: str) -> list[str]:
@@ -198,6 +206,7 @@ async def _wait(place: Place, size: int) -> tuple[Waited, list[str]]:
         await _until(driver, "waiting", size)
         waits = meter.cost(size)
         more, files = _memory(place), await _disk(place, driver)
+        await calm(meter.used, IDLE_FOR / 30)
         meter = Meter(place, driver)
         await asyncio.sleep(IDLE_FOR)
         idle = meter.share()

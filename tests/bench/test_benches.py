@@ -65,6 +65,7 @@ def test_goals_are_told_beside_what_was_measured(
 def test_a_cluster_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside plain Temporal; and who pays the cluster for each step has more events there than who does not."""
     monkeypatch.setattr(temporal, "IDLE_FOR", 0.1)
+    monkeypatch.setattr(temporal, "LOOK", 0.02)
     waited = temporal.bare("wait", 2, "-")
     assert waited.waits.server > 0
     assert waited.approved.events > STRETCH

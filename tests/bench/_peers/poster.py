@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 
 AT_ONCE = 16
+CALM, LONGEST = 0.03, 120.0
 FORWARD, BACK = ("effects",) * 5, ("effects",) * 4 + ("refused",) + ("undone",) * 4
 
 
@@ -48,6 +49,16 @@ async def together(one: Callable[[int], Awaitable[object]], number: int, at_once
     began = time.perf_counter()
     await asyncio.gather(*(turn(at) for at in range(number)))
     return time.perf_counter() - began
+
+
+async def calm(used: Callable[[], float], look: float) -> None:
+    """Waits until what was begun is over: less than `CALM` of a core is used in `look` seconds; `LONGEST` at the most."""
+    until = time.monotonic() + LONGEST
+    while time.monotonic() < until:
+        began, before = time.monotonic(), used()
+        await asyncio.sleep(look)
+        if used() - before < CALM * (time.monotonic() - began):
+            break
 
 
 async def floor(origin: str, paths: tuple[str, ...], number: int) -> float:

@@ -12,7 +12,7 @@ import sys
 import time
 from datetime import timedelta
 
-from poster import Poster, cpu, disk, memory, together
+from poster import Poster, calm, cpu, disk, memory, together
 from temporalio import activity, workflow
 from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
@@ -20,7 +20,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 WORK, SIZE, ORIGIN, ADDRESS, PID, FOLDER = (*sys.argv[1:5], int(sys.argv[5]), sys.argv[6])
 SIZE = int(SIZE)
 APPROVED, PIDS, LIMIT = max(SIZE // 10, 1), (os.getpid(), PID), timedelta(seconds=60)
-IDLE_FOR = float(os.environ.get("IDLE_FOR", "4"))
+IDLE_FOR = float(os.environ.get("IDLE_FOR", "60"))
 POSTER: list[Poster] = []
 DONE: list[int] = []
 """Activities that were done."""
@@ -85,7 +85,7 @@ class Stretch:
 
 async def ended(client: Client, count: int) -> None:
     while (await client.count_workflows('ExecutionStatus = "Completed"')).count < count:  # noqa: ASYNC110
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.25)
 
 
 async def done(count: int) -> None:
@@ -111,6 +111,7 @@ async def wait(client: Client) -> dict[str, object]:
     waits, now = stretch.cost(SIZE), [memory(pid) for pid in PIDS]
     worker, server = ((b - a) / SIZE for a, b in zip(held, now, strict=True))
     files = (disk(FOLDER) - kept) / SIZE / 1024
+    await calm(lambda: sum(map(cpu, PIDS)), IDLE_FOR / 30)
     idle = Stretch()
     await asyncio.sleep(IDLE_FOR)
     share, stretch = idle.share(), Stretch()
