@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections import deque
 from collections.abc import Iterable
 from hashlib import sha256
 from itertools import pairwise
@@ -127,7 +126,7 @@ class Tries:
 
     def __init__(self, most: int = 5, span: int = 15 * MINUTE, names: int = 10_000) -> None:
         self._most, self._span, self._names = most, span, names
-        self._failed: dict[str, deque[int]] = {}
+        self._failed: dict[str, tuple[int, ...]] = {}
 
     def wait(self, name: str, now: int) -> int:
         """ms until this name may try again; 0 for at once."""
@@ -137,15 +136,19 @@ class Tries:
         return max(failed[0] + self._span - now, 0)
 
     def fail(self, name: str, now: int) -> None:
-        """It did not fit."""
-        if name not in self._failed and len(self._failed) >= self._names:
-            del self._failed[next(iter(self._failed))]
-        self._failed.setdefault(name, deque(maxlen=self._most)).append(now)
+        """It did not fit. What is over is forgotten on the way: the names stand by their last failure, the oldest first."""
+        failed = (*self._failed.pop(name, ()), now)[-self._most :]
+        while self._failed:
+            oldest = next(iter(self._failed))
+            if len(self._failed) < self._names and self._failed[oldest][-1] > now - self._span:
+                break
+            del self._failed[oldest]
+        self._failed[name] = failed
 
     def take_back(self, name: str) -> None:
         """The last one was none."""
-        if self._failed.get(name):
-            self._failed[name].pop()
+        if left := self._failed.pop(name, ())[:-1]:
+            self._failed[name] = left
 
     def forget(self, name: str) -> None:
         """It did fit."""

@@ -284,6 +284,9 @@ clock.iso = functools.lru_cache(maxsize=64)(clock.iso.__wrapped__)
 from runner.store import writer
 from runner.store.sqlite import SqliteFile
 writer.HEADS = 64
+import sqlite3
+opened = sqlite3.connect
+sqlite3.connect = lambda *told, **more: opened(*told, **more | {"cached_statements": 24})
 connected = SqliteFile._connect
 def with_few_pages(self, mode):
     made = connected(self, mode)
@@ -291,8 +294,9 @@ def with_few_pages(self, mode):
     return made
 SqliteFile._connect = with_few_pages
 """
-"""What is remembered up to a fixed size (texts of times, places of runs, pages of the database for each connection) is full
-within the warm-up: with the sizes of the product that takes 5,000 runs. What still grows is none of it."""
+"""What is remembered up to a fixed size (texts of times, places of runs, for each connection pages of the database and
+prepared statements) is full within the warm-up: with the sizes of the product that takes 5,000 runs and more. What still
+grows is none of it."""
 BEFORE_EACH_START = """
 from runner.store.sql import SqlStore
 start, kept = SqlStore.start, []

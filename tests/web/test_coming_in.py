@@ -451,6 +451,10 @@ def test_limited_tries_forget() -> None:
     assert tries.wait("a", 50) == 0, "the oldest name gives way"
     tries.forget("b")
     assert tries.wait("b", 0) == 0
+    many = Tries(most=2, span=100)
+    for number in range(1_000):
+        many.fail(f"sender {number}", 30 * number)
+    assert len(vars(many)["_failed"]) == 4, "what is over is not kept"
 
 
 async def test_the_database_holds_nothing_that_opens_a_door(console: Console) -> None:
