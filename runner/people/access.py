@@ -136,7 +136,7 @@ class Tries:
         return max(failed[0] + self._span - now, 0)
 
     def fail(self, name: str, now: int) -> None:
-        """It did not fit. What is over is forgotten on the way: the names stand by their last failure, the oldest first."""
+        """It did not fit. What is over is forgotten here; the names stand by their last failure, the oldest first."""
         failed = (*self._failed.pop(name, ()), now)[-self._most :]
         while self._failed:
             oldest = next(iter(self._failed))
