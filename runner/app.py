@@ -283,8 +283,12 @@ class OwnDriver:
         """Starts a run of a flow that was pinned, or joins one."""
         return await self.start_bundle(self.outside.bundle(digest), wish)
 
+    def look_anew(self) -> None:
+        """Somebody has come: what they may do goes by the files as they are now."""
+        self._current.forget()
+
     def _project_now(self) -> Project:
-        self._current.look()
+        self._current.glance()
         return self._project
 
     def _adopt(self, project: Project) -> None:

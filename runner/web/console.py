@@ -16,6 +16,7 @@ from starlette.requests import Request
 from runner.app import Amends, OwnDriver
 from runner.core import events as e
 from runner.core.state import State
+from runner.current import Glances
 from runner.language.people import People
 from runner.language.project import PEOPLE, SETTINGS, Project
 from runner.people.access import Tries
@@ -52,6 +53,7 @@ class Console:
         self.forms.uploads.sweep(self.now)
         self._files = [str(amends.folder / name) for name in (SETTINGS, PEOPLE)]
         self._project: tuple[object, Project] | None = None
+        self._glances = Glances()
         self.metrics = Metrics(driver, amends.clock)
         driver.engine.observers += [self.feed.observe, self.metrics.observe]
         driver.store.watch_commits(self.metrics.committed)
@@ -92,10 +94,16 @@ class Console:
     @property
     def project(self) -> Project:
         """The project with its files as they are now."""
-        known = tuple([_written_at(file) for file in self._files])
-        if self._project is None or self._project[0] != known:
-            self._project = (known, self.amends.project.again())
+        if self._project is None or self._glances.is_first(""):
+            known = tuple([_written_at(file) for file in self._files])
+            if self._project is None or self._project[0] != known:
+                self._project = (known, self.amends.project.again())
         return self._project[1]
+
+    def look_anew(self) -> None:
+        """A request has come: it goes by the project's files as they are now, and looks at them once."""
+        self._glances.forget("")
+        self.driver.look_anew()
 
     @property
     def people(self) -> People:
@@ -151,7 +159,7 @@ def console_of(request: Request) -> Console:
 
 
 def _written_at(file: str) -> tuple[int, int]:
-    """This is asked several times for each request, which is why it goes without `Path`."""
+    """This is asked for many requests, which is why it goes without `Path`."""
     try:
         seen = os.stat(file)  # noqa: PTH116
     except OSError:

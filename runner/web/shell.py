@@ -42,6 +42,7 @@ class Shell:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        self._console.look_anew()
         dressed = self._dressed(send)
         headers = {name: value.decode("latin-1") for name, value in scope["headers"] if name in _LOOKED_AT}
         if headers.get(b"host", "").lower() not in self._console.hosts:
