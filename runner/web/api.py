@@ -50,15 +50,19 @@ from runner.web.shapes import (
     answer,
     refusals,
 )
+from runner.web.short import LONGEST_KEY, ShortRoute
 
-ROUTES = APIRouter(prefix="/api/v1")
+ROUTES = APIRouter(prefix="/api/v1", route_class=ShortRoute)
 MOST = 500
 EVENT = r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$"
 """How an event is called: `payment.received`."""
 
 
 Key = Annotated[
-    str, Header(alias="Idempotency-Key", max_length=200, description="The same again is answered as the first time.")
+    str,
+    Header(
+        alias="Idempotency-Key", max_length=LONGEST_KEY, description="The same again is answered as the first time."
+    ),
 ]
 
 

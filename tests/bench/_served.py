@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from starlette.requests import Request
+from starlette.responses import Response
 
 from runner.app import Amends, OwnDriver
 from runner.contract import Json
@@ -43,9 +44,9 @@ EMPTY: Mapping[str, Json] = {
 }  # fmt: skip
 
 
-async def start_nothing(request: Request, caller: ApiStarts, wanted: Start, key: api.Key = "") -> Mapping[str, Json]:
+async def start_nothing(request: Request, caller: ApiStarts, wanted: Start, key: api.Key = "") -> Response:
     """The same route as the one that starts a run, and nothing is started."""
-    return EMPTY
+    return api._answer(EMPTY, 201)
 
 
 async def serve(folder: Path) -> None:
