@@ -161,10 +161,11 @@ async def test_a_list_stands_under_its_own_line_and_long_ones_are_folded(console
         ("", "notes"),
         *[(" deep d1", "no 0"), (" deep d2", "note"), (" deep d1", "no 1"), (" deep d2", "note")],
     ]
-    assert re.findall(r'class="name" x="(\d+)"[^>]*>([^<]*)<', page) == [
+    wide, _ = re.findall(r'<svg class="picture".*?</svg>', page, re.DOTALL)
+    assert re.findall(r'class="name" x="(\d+)"[^>]*>([^<]*)<', wide) == [
         ("4", "notes"), ("16", "no 0"), ("28", "note"), ("16", "no 1"), ("28", "note"),
     ]  # fmt: skip
-    page = (await browser.get(f"/runs/{long}")).text
+    assert re.findall(r'class="name" x="4"[^>]*>([^<]*)<', page) == ["notes", "notes"], "in the wide picture and in the narrow one"
     assert re.findall(r'class="name" x="4"[^>]*>([^<]*)<', page) == ["notes"]
     assert "no 12" not in page
     said = words_of(await browser.get(f"/runs/{long}"))
