@@ -127,6 +127,8 @@ class Bench:
             cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
             env=environment,
         )  # fmt: skip
+        self.begin(VARIANTS["forward"])
+        self.child("warm", VARIANTS["forward"], is_warming=True)
 
     def close(self) -> None:
         end([self.zygote])  # type: ignore[list-item]
