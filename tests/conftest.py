@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Generator
 
 import pytest
+
+from tests.house import no_collector
 
 UNWANTED = {"http_proxy", "https_proxy", "all_proxy", "no_proxy", "no_color", "force_color"}
 
@@ -30,6 +33,13 @@ LONGEST = (
     "bench/test_benches.py",
 )
 """Files that take longest: they begin first, so that several processes end together (`--no-loadscope-reorder`)."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Ten thousand tests are found, and all stay."""
+    with no_collector():
+        return (yield)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import gc
 import io
 import re
 import sys
 import tokenize
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -177,12 +180,31 @@ Rule = Callable[[list[Module]], list[str]]
 def read_modules(root: Path, *folders: str) -> list[Module]:
     """Every Python file below the folders, parsed."""
     found = []
-    for path in sorted(each for folder in folders for each in (root / folder).rglob("*.py")):
-        relative = path.relative_to(root)
-        text = path.read_text(encoding="utf-8")
-        name = ".".join(relative.with_suffix("").parts).removesuffix(".__init__")
-        found.append(Module(name=name, path=relative.as_posix(), text=text, tree=ast.parse(text)))
+    with no_collector():
+        for path in sorted(each for folder in folders for each in (root / folder).rglob("*.py")):
+            relative = path.relative_to(root)
+            text = path.read_text(encoding="utf-8")
+            name = ".".join(relative.with_suffix("").parts).removesuffix(".__init__")
+            found.append(Module(name=name, path=relative.as_posix(), text=text, tree=ast.parse(text)))
     return found
+
+
+@contextlib.contextmanager
+def no_collector() -> Iterator[None]:
+    """While nothing but what stays is made, the garbage collector would look through all of it again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@cache
+def product() -> list[Module]:
+    """The product's own code, parsed once and only where somebody looks at it."""
+    return read_modules(ROOT, "runner", "connectors")
 
 
 def belongs(name: str, room: str) -> bool:

@@ -9,9 +9,6 @@ import pytest
 
 from tests import house
 
-PRODUCT = house.read_modules(house.ROOT, "runner", "connectors")
-TESTS = house.read_modules(house.ROOT, "tests")
-
 RULES: list[house.Rule] = [
     house.imports_go_downwards,
     house.imports_are_absolute,
@@ -105,7 +102,7 @@ PLANTED: list[tuple[house.Rule, str, Files]] = [
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_the_house_holds(rule: house.Rule) -> None:
-    wrong = rule(PRODUCT)
+    wrong = rule(house.product())
     assert not wrong, "\n" + "\n".join(wrong)
 
 
@@ -138,10 +135,10 @@ def test_what_is_allowed_is_not_reported(tmp_path: Path) -> None:
 
 
 def test_the_lists_name_what_is_there() -> None:
-    names = {module.name for module in PRODUCT}
+    names = {module.name for module in house.product()}
     classes = {
         f"{module.name}.{each.name}"
-        for module in PRODUCT
+        for module in house.product()
         for each in ast.walk(module.tree)
         if isinstance(each, ast.ClassDef)
     }
@@ -150,7 +147,7 @@ def test_the_lists_name_what_is_there() -> None:
 
 
 def test_tests_fake_little() -> None:
-    assert not house.mocks_are_rare(TESTS)
+    assert not house.mocks_are_rare(house.read_modules(house.ROOT, "tests"))
 
 
 def test_too_many_mocks_are_found(tmp_path: Path) -> None:
@@ -163,12 +160,13 @@ def test_too_many_mocks_are_found(tmp_path: Path) -> None:
 
 
 def test_the_size_of_the_product_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = sum(module.lines for module in PRODUCT)
-    code = sum(house.code_lines(module) for module in PRODUCT)
-    longest = sorted((house.length_of(each) for module in PRODUCT for each in house.functions(module)), reverse=True)
+    product = house.product()
+    lines = sum(module.lines for module in product)
+    code = sum(house.code_lines(module) for module in product)
+    longest = sorted((house.length_of(each) for module in product for each in house.functions(module)), reverse=True)
     with capsys.disabled():
         print(
-            f"\nproduct code: {len(PRODUCT)} files, {lines} lines, {code} of them code; {len(longest)} functions,"
+            f"\nproduct code: {len(product)} files, {lines} lines, {code} of them code; {len(longest)} functions,"
             f" the longest {longest[0]}, p95 {house.percentile(longest, 0.95)} lines"
         )
     assert 0 < code < lines

@@ -18,7 +18,7 @@ import pytest
 from packaging.markers import Marker
 
 import runner
-from tests.house import ROOT, imports, read_modules
+from tests.house import ROOT, imports, product
 
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = SETTINGS["project"]
@@ -136,8 +136,7 @@ def test_every_dependency_is_constrained_to_one_version() -> None:
 
 
 def test_the_dependencies_are_what_is_imported() -> None:
-    modules = read_modules(ROOT, "runner", "connectors")
-    imported = {named.split(".")[0] for module in modules for _, named, _ in imports(module)}
+    imported = {named.split(".")[0] for module in product() for _, named, _ in imports(module)}
     offers = importlib.metadata.packages_distributions()
     foreign = imported - set(sys.stdlib_module_names) - {"runner", "connectors", ""}
     assert not [name for name in foreign if name not in offers]

@@ -12,8 +12,6 @@ from tests.trust.addresses import HOSTILE
 from tests.trust.figures import Figures
 from tests.trust.openers import EXEMPT, GUARDED, openers, unguarded
 
-PRODUCT = house.read_modules(house.ROOT, "runner", "connectors")
-
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # apprise leaves a refused socket open
 async def test_nothing_reaches_where_it_must_not_go(capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,10 +22,11 @@ async def test_nothing_reaches_where_it_must_not_go(capsys: pytest.CaptureFixtur
 
 
 def test_every_module_that_can_connect_says_how_it_passes_the_guard() -> None:
-    assert unguarded(PRODUCT) == []
-    found = openers(PRODUCT)
+    product = house.product()
+    assert unguarded(product) == []
+    found = openers(product)
     assert set(GUARDED) <= set(found)
-    assert {name for name in EXEMPT if name in {module.name for module in PRODUCT}} - set(found) <= {"connectors.chat"}
+    assert {name for name in EXEMPT if name in {module.name for module in product}} - set(found) <= {"connectors.chat"}
 
 
 @pytest.mark.parametrize(
@@ -36,4 +35,5 @@ def test_every_module_that_can_connect_says_how_it_passes_the_guard() -> None:
 def test_a_new_way_out_is_seen(text: str, tmp_path: Path) -> None:
     (tmp_path / "runner").mkdir()
     (tmp_path / "runner/outlook.py").write_text(f'"""A way out."""\n\n{text}\n')
-    assert len([one for one in unguarded([*PRODUCT, *house.read_modules(tmp_path, "runner")]) if "outlook" in one]) == 1
+    wrong = unguarded([*house.product(), *house.read_modules(tmp_path, "runner")])
+    assert len([one for one in wrong if "outlook" in one]) == 1
