@@ -15,7 +15,7 @@ from runner.store.database import Database
 from runner.store.log import encode
 from runner.store.shared import Shared
 from runner.store.site import Site, read_site
-from runner.store.statements import Statements
+from runner.store.statements import statements
 from runner.store.tables import meta, runs
 
 Changed = list[tuple[str, int, str]]
@@ -46,7 +46,7 @@ def take_over(
         else:
             shared.skip(connection, from_here)
         batch = Batch(
-            connection=connection, cursor=connection.connection.cursor(), words=Statements(file),
+            connection=connection, cursor=connection.connection.cursor(), words=statements(file),
             site=replace(site, commit_no=from_here), now=clock.now(), shared=shared,
         )  # fmt: skip
         if why:

@@ -165,5 +165,15 @@ class Statements:
         return Rows(f"{begin}FROM (VALUES ", self._row(runs.c[name] for name in names), f") AS given{end}")
 
 
+_WORDED: dict[type[Database], Statements] = {}
+
+
+def statements(file: Database) -> Statements:
+    """The statements for this kind of database, worded once in a process: they name no file."""
+    if type(file) not in _WORDED:
+        _WORDED[type(file)] = Statements(file)
+    return _WORDED[type(file)]
+
+
 def _equal(table: Table, *names: str) -> list[Any]:
     return [table.c[name] == bindparam(f"b_{name}") for name in names]

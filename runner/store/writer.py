@@ -34,7 +34,7 @@ from runner.store.opening import take_over
 from runner.store.shared import Shared
 from runner.store.signing import Signer
 from runner.store.site import Site, read_site
-from runner.store.statements import Statements
+from runner.store.statements import statements
 from runner.store.work import T, Work, explain
 
 log = logging.getLogger("amends.store")
@@ -68,7 +68,7 @@ class Writer:
         self._anchored_at = clock.monotonic()
         self._place = place
         self._clock = clock
-        self._words = Statements(file)
+        self._words = statements(file)
         self.shared = shared
         self._beat_at = time.monotonic()
         self._ready: SimpleQueue[list[Waiting] | None] = SimpleQueue()

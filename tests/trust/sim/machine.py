@@ -7,7 +7,6 @@ import logging
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,14 +20,13 @@ from runner.engine.driven import Desk, Outside
 from runner.engine.embedded import Embedded
 from runner.errors import AmendsError, EngineBusy, StoreUnwritable
 from runner.store import log as store_log
-from runner.store import opening, sql, writer
+from runner.store import sql
 from runner.store.batch import Moved
 from runner.store.callers import Waiting, settle
 from runner.store.facts import NewRun
 from runner.store.lock import EngineLock
 from runner.store.sql import SqlStore, open_store
 from runner.store.sqlite import SqliteFile
-from runner.store.statements import Statements
 from runner.store.work import AppendWork, T, Work
 from runner.store.writer import TAKEN_OVER, Writer
 from tests.laws.play import FEW_IN_DOUBT, SMALL_PAGE
@@ -83,11 +81,6 @@ def _knowing(engine: Engine) -> Engine:
         _DIALECTS.append(engine.dialect)
     engine.dialect = _DIALECTS[0]
     return engine
-
-
-@lru_cache(maxsize=1)
-def _statements() -> Statements:
-    return Statements(SqliteFile(Path("any")))
 
 
 class InlineWriter(Writer):
@@ -243,8 +236,6 @@ def simulated() -> Iterator[None]:
         logging.disable(logging.CRITICAL)
         quiet.callback(logging.disable, logging.NOTSET)
         patch.setattr(sql, "Writer", InlineWriter)
-        patch.setattr(opening, "Statements", lambda file: _statements())
-        patch.setattr(writer, "Statements", lambda file: _statements())
         patch.setattr(sql, "SqliteFile", BadDisk)
         patch.setattr(store_log, "_salt", lambda: "0" * 32)
         patch.setattr(starting, "new_run_id", lambda now: f"r{now}")
