@@ -45,8 +45,3 @@ def why_unstamped(stamped: bytes, data: bytes, roots: bytes) -> str:
     except (VerificationError, ValueError, TypeError) as error:
         return str(error) or type(error).__name__
     return ""
-
-
-def stamped_at(stamped: bytes) -> int:
-    """When the authority says that it stamped this, ms since the epoch. Raises ValueError."""
-    return int(decode_timestamp_response(stamped).tst_info.gen_time.timestamp() * 1000)

@@ -19,7 +19,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
-from itertools import takewhile
 from typing import Literal
 from zoneinfo import ZoneInfo
 
@@ -237,11 +236,6 @@ def slots_back(schedule: Schedule, zone: str, until: int) -> Iterator[int]:
                 yield at
                 before, left = at, _LONGEST_GAP
         day, left = day - timedelta(days=1), left - 1
-
-
-def slots_between(schedule: Schedule, zone: str, after: int, until: int) -> Iterator[int]:
-    """Its slots later than `after`, up to `until` and at it."""
-    return takewhile(lambda at: at <= until, slots_after(schedule, zone, after))
 
 
 @lru_cache(maxsize=512)

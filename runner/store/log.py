@@ -113,16 +113,11 @@ def read_apart(data: bytes) -> Mapping[str, Json]:
 
 
 def without_output(event: OutcomeEvent, why: str) -> OutcomeEvent:
-    """The outcome alone, when its output cannot be kept. `output_lost` knows it again."""
+    """The outcome alone, when its output cannot be kept."""
     words: dict[str, Any] = {"output": {}} if hasattr(event, "output") else {}
     for name in [name for name in ("note", "summary") if hasattr(event, name)][:1]:
         words[name] = LOST + why
     return replace(event, **words)
-
-
-def output_lost(event: Event) -> bool:
-    """Whether this outcome was recorded while its output could not be kept: a person must be asked."""
-    return any(str(getattr(event, name, "")).startswith(LOST) for name in ("note", "summary"))
 
 
 _SALTS: list[str] = []
