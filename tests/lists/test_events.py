@@ -194,7 +194,8 @@ async def test_a_thousand_runs_and_a_thousand_events(
             pinned = await engine.driver.pin("quiet")
             wishes = [Wish(given={"name": f"C{number}"}, key=f"k{number}") for number in range(1_000)]
             await asyncio.gather(*(engine.driver.start_pinned(pinned, wish) for wish in wishes))
-            await until(lambda: engine.store.counts().keys() <= {"waiting", "succeeded"}, 3_600)  # its own bound is less
+            # the bound of the test itself is less
+            await until(lambda: engine.store.counts().keys() <= {"waiting", "succeeded"}, 3_600)
 
         async def send_all() -> None:
             for number in range(1_000):
