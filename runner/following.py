@@ -16,8 +16,6 @@ from runner.store.sql import SqlStore
 
 AGAIN = 0.5
 """Seconds after which a run is looked at again that other engines may go on with, or this one after a pause."""
-GOING = ("queued", "running", "compensating")
-"""A run that nobody drives just now, and that does not rest."""
 
 
 class Following:
@@ -51,9 +49,9 @@ class Following:
                 view = self._store.run(run)
                 if not self._goes_on_soon(view, patience):
                     return view
-                is_left = view.status in GOING  # the store could not be written, or somebody just let it go on
+                looks_again = self._store.is_shared or self._engine.is_put_off(run)
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(AGAIN if self._store.is_shared or is_left else None):
+                    async with asyncio.timeout(AGAIN if looks_again else None):
                         await turned.wait()
         finally:
             listeners.remove(tell)
@@ -63,10 +61,8 @@ class Following:
     def _goes_on_soon(self, view: RunView, patience: int) -> bool:
         if view.ended_at is not None or view.status in ("needs_person", "paused"):
             return False
-        if view.waiting_for.startswith(PLACE):
+        if view.waiting_for.startswith(PLACE) or self._engine.is_put_off(view.run):
             return True
-        if view.status in GOING:
-            return not self._engine.is_ailing(view.run)
         return view.wake_at is not None and view.wake_at - self._clock.now() <= patience
 
     async def follow_for(self, run: str, patience: int, tell: Tell) -> RunView:

@@ -64,8 +64,8 @@ class Carrier(Neighbours):
     def is_at_work(self, run: str) -> bool:
         """Whether this process drives the run, or is about to."""
 
-    def is_ailing(self, run: str) -> bool:
-        """Whether driving the run met a defect, so that nobody knows when it goes on."""
+    def is_put_off(self, run: str) -> bool:
+        """Whether the run could not be driven on just now, by no defect, and is tried again soon."""
         return False
 
     def _set_alarm(self, wake_at: int | None) -> None:

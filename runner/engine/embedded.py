@@ -125,8 +125,8 @@ class Embedded(Carrier):
         """Whether somebody drives the run, or will as soon as there is a place."""
         return run in self._driving or run in self._line
 
-    def is_ailing(self, run: str) -> bool:
-        return run in self._ailing
+    def is_put_off(self, run: str) -> bool:
+        return run in self._left_alone and run not in self._ailing
 
     async def rest(self, run: str) -> None:
         """Returns when nobody drives the run and nothing is queued for it."""
