@@ -94,7 +94,7 @@ class Console:
     @property
     def project(self) -> Project:
         """The project with its files as they are now."""
-        if self._project is None or self._glances.is_first(""):
+        if self._glances.is_first("") or self._project is None:
             known = tuple([_written_at(file) for file in self._files])
             if self._project is None or self._project[0] != known:
                 self._project = (known, self.amends.project.again())

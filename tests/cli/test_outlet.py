@@ -56,6 +56,20 @@ def full_pipe() -> Iterator[tuple[int, int]]:
         os.close(into)
 
 
+@contextmanager
+def begun(folder: Path, *words: str, out: int, err: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """A command that writes there; ended in any case."""
+    process = subprocess.Popen(
+        [*PROGRAM, *words], cwd=folder, env=environment(), stdin=subprocess.DEVNULL, stdout=out, stderr=err
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
 def emptied(out: int) -> str:
     """What can be read by now."""
     os.set_blocking(out, False)
@@ -76,27 +90,17 @@ def test_an_engine_whose_output_nobody_reads_goes_on(logs: str, tmp_path: Path) 
     (folder / "flows" / "quick.yaml").write_text(QUICK, encoding="utf-8")
     with (folder / "amends.yaml").open("a", encoding="utf-8") as settings:
         settings.write(f"logs: {logs}\n")
-    with full_pipe() as (out, into):
-        words = [*PROGRAM, "serve", "--port", str(port)]
-        serving = subprocess.Popen(
-            words, cwd=folder, env=environment(), stdin=subprocess.DEVNULL, stdout=into, stderr=into
-        )
-        try:
-            answers = until_it_answers(f"http://127.0.0.1:{port}/health")
-            assert answers == {"status": "ok"}
-            for _ in range(2):
-                assert amends("run", "quick", folder=folder).code == 0
-            assert until_it_answers(f"http://127.0.0.1:{port}/health") == {"status": "ok"}
-            read = emptied(out)
-            assert "Amends drives shop" in read
-            assert read.count('"status": "succeeded"' if logs == "json" else "(quick) succeeded") == 2
-            serving.send_signal(signal.SIGTERM)
-            assert serving.wait(30) == 0
-            assert "Stopped." in emptied(out)
-        finally:
-            if serving.poll() is None:
-                serving.kill()
-                serving.wait()
+    with full_pipe() as (out, into), begun(folder, "serve", "--port", str(port), out=into, err=into) as serving:
+        assert until_it_answers(f"http://127.0.0.1:{port}/health") == {"status": "ok"}
+        for _ in range(2):
+            assert amends("run", "quick", folder=folder).code == 0
+        assert until_it_answers(f"http://127.0.0.1:{port}/health") == {"status": "ok"}
+        read = emptied(out)
+        assert "Amends drives shop" in read
+        assert read.count('"status": "succeeded"' if logs == "json" else "(quick) succeeded") == 2
+        serving.send_signal(signal.SIGTERM)
+        assert serving.wait(30) == 0
+        assert "Stopped." in emptied(out)
 
 
 def until_it_answers(address: str) -> object:
@@ -112,17 +116,10 @@ def until_it_answers(address: str) -> object:
 
 def test_an_engine_that_is_told_to_end_waits_for_no_reader(tmp_path: Path) -> None:
     folder, port = make_project(tmp_path / "shop"), free_port()
-    with full_pipe() as (_, into):
-        words = [*PROGRAM, "serve", "--port", str(port)]
-        serving = subprocess.Popen(words, cwd=folder, env=environment(), stdin=subprocess.DEVNULL, stdout=into)
-        try:
-            assert until_it_answers(f"http://127.0.0.1:{port}/health") == {"status": "ok"}
-            serving.send_signal(signal.SIGTERM)
-            assert serving.wait(30) == 0
-        finally:
-            if serving.poll() is None:
-                serving.kill()
-                serving.wait()
+    with full_pipe() as (_, into), begun(folder, "serve", "--port", str(port), out=into) as serving:
+        assert until_it_answers(f"http://127.0.0.1:{port}/health") == {"status": "ok"}
+        serving.send_signal(signal.SIGTERM)
+        assert serving.wait(30) == 0
 
 
 @contextmanager
@@ -152,24 +149,16 @@ def test_a_command_leaves_nothing_out(tmp_path: Path) -> None:
     """Of what a person asked for every line comes, however late it is read; its run is not late."""
     folder = make_project(tmp_path / "shop")
     (folder / "flows" / "quick.yaml").write_text(QUICK, encoding="utf-8")
-    with full_pipe() as (out, into):
-        watching = subprocess.Popen(
-            [*PROGRAM, "run", "quick"], cwd=folder, env=environment(), stdin=subprocess.DEVNULL, stdout=into
-        )
-        try:
-            until = time.monotonic() + 40
-            while time.monotonic() < until and "succeeded" not in amends("runs", "list", folder=folder).out:
-                time.sleep(0.2)
-            assert watching.poll() is None
-            assert [run["status"] for run in json.loads(amends("runs", "list", "--json", folder=folder).out)] == [
-                "succeeded"
-            ]
-            told = emptied(out)
-            assert watching.wait(20) == 0
-            told += emptied(out)
-            assert "of quick" in told
-            assert "succeeded" in told
-        finally:
-            if watching.poll() is None:
-                watching.kill()
-                watching.wait()
+    with full_pipe() as (out, into), begun(folder, "run", "quick", out=into) as watching:
+        until = time.monotonic() + 40
+        while time.monotonic() < until and "succeeded" not in amends("runs", "list", folder=folder).out:
+            time.sleep(0.2)
+        assert watching.poll() is None
+        assert [run["status"] for run in json.loads(amends("runs", "list", "--json", folder=folder).out)] == [
+            "succeeded"
+        ]
+        told = emptied(out)
+        assert watching.wait(20) == 0
+        told += emptied(out)
+        assert "of quick" in told
+        assert "succeeded" in told

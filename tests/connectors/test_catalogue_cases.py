@@ -135,7 +135,7 @@ async def test_h2_what_people_type_stays_where_it_belongs(name: str, action: str
             request = connection.prepare(action, typed, key=KEY, purpose=purpose_of(said))
         except RequestError:
             return  # not sent at all
-        await connection.send(action, request, key=KEY, purpose=purpose_of(said), limit=20_000)
+        await connection.send(action, request, key=KEY, purpose=purpose_of(said), limit=3_000)
         await connection.close()
     (got,) = server.got
     assert "x-evil" not in got.headers

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 from sqlalchemy import text
+from starlette.types import Message, Receive, Scope, Send
 
 from runner.core.events import HandOffResolved
 from runner.errors import StoreUnwritable
@@ -17,6 +18,7 @@ from runner.people.operations import Order
 from runner.store.facts import RunFilter
 from runner.web.console import Console
 from runner.web.picture import bars_of
+from runner.web.shell import Shell
 from tests.web.ground import Browser, started, words_of
 
 POSTING = """\
@@ -539,3 +541,25 @@ async def test_many_runs_are_started_in_one_request(console: Console) -> None:
     again = await client.post("/api/v1/starts", json=asked)
     assert [one.get("joined") for one in again.json()] == [True, True, True, None, None]
     assert console.store.verify() == []
+
+
+async def test_a_request_goes_by_the_files_as_they_are(console: Console) -> None:
+    """Whatever was looked at in the same round of the loop before it came."""
+    seen: list[str] = []
+
+    async def inside(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append(console.people.people["tom"].name)
+
+    async def receive() -> Message:
+        return {"type": "http.request"}
+
+    async def send(message: Message) -> None:
+        raise AssertionError(message)
+
+    assert console.people.people["tom"].name == "Tom Ito"
+    file = console.amends.folder / "people.yaml"
+    file.write_text(file.read_text(encoding="utf-8").replace("Tom Ito", "Tomas Ito"), encoding="utf-8")
+    headers = [(b"host", next(iter(console.hosts)).encode())]
+    scope = {"type": "http", "method": "GET", "path": "/runs", "headers": headers}
+    await Shell(inside, console)(scope, receive, send)
+    assert seen == ["Tomas Ito"]
