@@ -15,7 +15,8 @@ import pytest
 from runner import outside
 from runner.core import events as e
 from runner.engine import carrier, embedded
-from runner.engine.embedded import Embedded
+from runner.engine.carrier import Carrier
+from runner.engine.driven import Rest
 from runner.errors import SecretMissing, StoreUnwritable
 from runner.store.facts import RunFilter
 from tests.cases.ground import connector, first, flow, intents, kinds_of, opened, until
@@ -169,15 +170,15 @@ async def test_who_watches_a_run_waits_while_the_store_cannot_be_written(
 ) -> None:
     """A command that watches was told that the run rests, was handed one that runs, and ended with the code of defects."""
     refusals = [1, 1]
-    carry = Embedded.carry
+    carry = Carrier.carry
 
-    async def carrying(engine: Embedded, *args: Any) -> None:
+    async def carrying(engine: Carrier, *args: Any) -> Rest:
         if refusals:
             refusals.pop()
             raise StoreUnwritable("locked by another program for over 5 s")
-        await carry(engine, *args)
+        return await carry(engine, *args)
 
-    monkeypatch.setattr(Embedded, "carry", carrying)
+    monkeypatch.setattr(Carrier, "carry", carrying)
     async with opened(tmp_path, TRIP) as ground, ground.engine() as engine:
         run = await engine.start("trip", "k1", name="Aya")
         assert (await engine.driver.follow(run, lambda: None)).status == "succeeded"
@@ -187,11 +188,11 @@ async def test_who_watches_a_run_waits_while_the_store_cannot_be_written(
 async def test_who_watches_a_run_that_meets_a_defect_does_not_wait_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def carrying(engine: Embedded, *args: Any) -> None:
+    async def carrying(engine: Carrier, *args: Any) -> Rest:
         raise RuntimeError("a planted defect")
 
     async with opened(tmp_path, TRIP) as ground, ground.engine() as engine:
-        monkeypatch.setattr(Embedded, "carry", carrying)
+        monkeypatch.setattr(Carrier, "carry", carrying)
         run = await engine.start("trip", "k1", name="Aya")
         assert (await engine.driver.follow(run, lambda: None)).status == "queued"
 

@@ -91,6 +91,7 @@ class TemporalEngine(Carrier):
         self._workers_on: list[asyncio.Task[None]] = []
         self._driving: dict[str, Bell] = {}
         self._stretches: dict[str, asyncio.Task[Rested]] = {}
+        self._resting: dict[str, list[asyncio.Future[None]]] = {}
         self._elsewhere: dict[str, str] = {}
         self._unsent: set[str] = set()
         self._sending: dict[str, asyncio.Event] = {}
@@ -191,7 +192,22 @@ class TemporalEngine(Carrier):
         return run in self._driving or run in self._unsent
 
     async def rest(self, run: str) -> None:
-        """Returns when nobody carries the run and nothing is queued for it, at whichever worker."""
+        """Returns when nobody carries the run and nothing is queued for it, at whichever worker, or a defect has met it
+        here: the cluster tries it again, for as long as it lasts."""
+        met = asyncio.get_running_loop().create_future()
+        self._resting.setdefault(run, []).append(met)
+        resting = asyncio.create_task(self._rest(run))
+        try:
+            await asyncio.wait([resting, met], return_when=asyncio.FIRST_COMPLETED)
+            if resting.done():
+                await resting
+        finally:
+            resting.cancel()
+            self._resting[run].remove(met)
+            if not self._resting[run]:
+                del self._resting[run]
+
+    async def _rest(self, run: str) -> None:
         while not self._is_stopping:
             if run in self._stretches:
                 await asyncio.wait([self._stretches[run]])
@@ -272,6 +288,8 @@ class TemporalEngine(Carrier):
         except Exception:
             pause = min(SOON * 2 ** min(activity.info().attempt - 1, 10), LATEST)
             log.exception("run %s cannot be driven on; it is tried again in %g s", run, pause.total_seconds())
+            for met in self._resting.get(run, []):
+                met.cancel()
         finally:
             beating.cancel()
         # Nothing of what went wrong travels: it may name what the run is about.
