@@ -6,6 +6,7 @@ Where something does not fit it is told and then set aside, so that everything e
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
@@ -176,6 +177,7 @@ def value_at(data: Json, path: Path) -> Json:
 # --- our words -----------------------------------------------------------------------------------------------------
 
 
+_PLAIN = re.compile(r"[\w ]+")
 _COMMA = "inside { } a comma ends a value: put the sentence in quotes, or on its own line"
 
 
@@ -208,6 +210,11 @@ def _example(info: FieldInfo | None, name: str) -> str:
     example = info.examples[0] if info is not None and info.examples else None
     if isinstance(example, bool):
         return f"for example {name}: {str(example).lower()}"
+    if isinstance(example, dict) and all(isinstance(value, (int, str)) for value in example.values()):
+        pairs = (
+            f"{key}: {value if _PLAIN.fullmatch(str(value)) else as_quoted(value)}" for key, value in example.items()
+        )
+        example = f"{{ {', '.join(pairs)} }}"
     return f"for example {name}: {example}" if isinstance(example, (str, int)) else ""
 
 

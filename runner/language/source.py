@@ -40,7 +40,7 @@ from runner.language.places import (
     reads_differently,
 )
 from runner.language.signs import DASHES, NAMES, Finding, find_braces, find_signs, masked, sign_at, wide_sign
-from runner.language.wording import reword
+from runner.language.wording import closed_late, reword
 
 __all__ = [
     "Path",
@@ -189,6 +189,8 @@ class _Reader:
         self.broken: set[Path] = set()
         self.frames: list[_Frame] = []
         self.root: Json = None
+        self.quote: tuple[tuple[int, int], int] | None = None
+        """Where the last quoted text of several lines begins, (line, column), and its last line, from 0."""
 
     def source(self, written: str, mended: set[int]) -> Source:
         """What was read; `written` is the file's text as it is, before lines of it were mended."""
@@ -248,7 +250,10 @@ class _Reader:
         mark, context = error.problem_mark, error.context_mark
         line, column = (mark.line, mark.column) if mark else (0, 0)
         opened = (context.line, context.column) if context else None
-        words = reword(self.lines, error.problem or "", error.context or "", (line, column), opened)
+        if self.quote is not None and self.quote[1] == line:
+            words = closed_late(self.lines, *self.quote)
+        else:
+            words = reword(self.lines, error.problem or "", error.context or "", (line, column), opened)
         place = Place(line=words.line + 1, column=words.column + 1, length=words.length)
         return _Unreadable(problem_at(self.file, place, "FL004", words.what, words.hint), words.fixed)
 
@@ -317,6 +322,8 @@ class _Reader:
         place = self._place(event)
         self._refuse_marks(event, place)
         style = _STYLES.get(event.style, "plain")
+        if style in ("single", "double") and event.start_mark.line < event.end_mark.line:
+            self.quote = (event.start_mark.line, event.start_mark.column), event.end_mark.line
         if not event.value and (event.anchor is not None or event.tag is not None):
             self.broken.add(self._child_path())
         start, end = event.start_mark.index, event.end_mark.index

@@ -67,6 +67,13 @@ def reword(lines: list[str], problem: str, context: str, at: tuple[int, int], op
     return _shape(text, problem, context, line, column)
 
 
+def closed_late(lines: list[str], opened: tuple[int, int], last: int) -> Words:
+    """A quoted text of several lines, on whose last line, from 0, something follows that cannot be read."""
+    mark = lines[opened[0]][opened[1]]
+    what = f"the quote that is opened here is closed only in line {last + 1}"
+    return _at(opened, what, f"close it with {mark} where the text ends")
+
+
 def _shape(text: str, problem: str, context: str, line: int, column: int) -> Words:
     sign, word = text[column : column + 1], (text.split() or ["%"])[0]
     _, in_context, what, hint = next(

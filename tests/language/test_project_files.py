@@ -214,7 +214,7 @@ limits: { file: 5 MB, runs_at_once: 7 }
         ("engine: embeded\n", 'FL006 1:9 "engine" cannot be "embeded" | did you mean "embedded"?'),
         ('engine: { temporal: "temporal" }\n', 'FL006 1:21 "temporal" is no address of a cluster | it is written temporal:7233'),
         ('engine: { temporal: "t:7233", queue: "a.b" }\n', 'FL006 1:38 "a.b" is no name of a task queue | letters, digits, - and _ make one'),
-        ('engine: { temporal: "t:7233", api_key: abc }\n', 'FL006 1:40 "api_key" needs a map (lines of key: value), not the text "abc" | '),
+        ('engine: { temporal: "t:7233", api_key: abc }\n', 'FL006 1:40 "api_key" needs a map (lines of key: value), not the text "abc" | for example api_key: { secret: TEMPORAL_API_KEY }'),
         ('engine: { temporal: "t:7233", tls: [a] }\n', 'FL006 1:36 "tls" cannot be a list | for example tls: true'),
         ('engine: { namespace: ops }\n', 'FL005 1:9 engine has no "temporal" | for example temporal: temporal:7233'),
         ('engine: { temporal: "t:7233", namspace: ops }\n', 'FL003 1:31 "namspace" is not a key of engine | did you mean "namespace"?'),

@@ -116,6 +116,14 @@ SIGN = 'write "${{" before it and "}}" behind it'
             ['13:15 FL104 inputs.plan is never "basik" | did you mean "basic"?'],
         ),
         ("with: { title: Call }", "when: ${{ 'pro' != inputs.plan }}\n    with: { title: Call }", []),
+        (
+            "with: { title: Call }",
+            "retry: 3\n    with: { title: Call }",
+            [
+                '13:12 FL006 "retry" needs a map (lines of key: value), not the number 3 '
+                "| for example retry: { tries: 4, pause: 10 s }"
+            ],
+        ),
     ],
 )
 def test_a_step_gone_wrong(old: str, new: str, sentences: list[str]) -> None:
