@@ -72,12 +72,13 @@ def happened_in(bundle: Bundle, events: Sequence[e.Event], state: State, watched
 
     finished = next((event for event in events if isinstance(event, e.RunFinished)), None)
     failure = state.failure or state.root.failure
+    asked = next((one.summary for one in state.open_handoffs), "")
     effects = {**watched.effects, **state.effects}
     stands = [effect.path for effect in effects.values() if effect.disposition in STANDS]
     doubted = [(path, purpose) for (path, purpose, _), call in state.calls.items() if call.is_unsettled]
     return Happened(
         end=standing_of(state).status,
-        because=failure.summary if failure is not None else state.summary,
+        because=failure.summary if failure is not None else state.summary or asked,
         calls=tuple(_calls(events, "do", at)),
         compensations=tuple(_calls(events, "undo", at)),
         reads=tuple(_calls(events, "read", at)),

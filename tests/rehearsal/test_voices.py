@@ -66,6 +66,11 @@ ROWS = "given: { inputs: { text: Hi, rows: [{ id: A, email: a@x.test }, { id: B,
             [],
         ),
         (
+            "people: { go: yes }\n    services: { letter (B): { refused: invalid } }",
+            "end: succeeded, because: set aside",
+            ["7 end: not as expected; - succeeded; + needs_person: 1 item was set aside: B."],
+        ),
+        (
             "people: { go: yes }\n    services: { letter: [{ unknown: happened }, done] }",
             "end: needs_person, in_doubt: [letter (A)], tries: { letter: 2 }",
             [],
