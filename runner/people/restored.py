@@ -7,6 +7,8 @@ from pathlib import Path
 
 from runner.clock import Clock
 from runner.core import events as e
+from runner.core.fold import fold
+from runner.engine.advance import columns_of
 from runner.engine.past import read_state
 from runner.errors import EngineBusy, NotPossible
 from runner.store.lock import EngineLock
@@ -45,9 +47,11 @@ async def let_go_on(store: SqlStore, clock: Clock, by: str, *, moved: bool) -> l
         raise NotPossible(f"{store.name} was put back from a copy, it was not only moved; {store.why_restored}")
     paused: list[str] = []
     for run in () if moved else store.open_runs():
-        state, _ = read_state(store, run)
+        state, end = read_state(store, run)
         if not state.is_paused:
             pause = e.RunPaused(at=max(clock.now(), state.at), by=by, reason=AFTER_RESTORE)
+            # What lists say comes first: reported after it, the run still has its look by the next engine.
+            await store.write_columns(run, end.seq, columns_of(fold(state, pause)))
             await store.report(run, pause)
             paused.append(run)
     await store.go_on_restored(by, moved=moved)

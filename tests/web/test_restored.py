@@ -18,6 +18,7 @@ from runner.core.events import Restored
 from runner.engine.starting import Wish
 from runner.people.access import new_access
 from runner.people.operations import Order
+from runner.reading import Reading
 from runner.serving import answered
 from runner.store.copying import put_back
 from runner.store.lock import EngineLock
@@ -174,6 +175,22 @@ def test_what_is_listed_says_that_nothing_moves(tmp_path: Path, capsys: pytest.C
     assert terminal.type("db", "go-on", "--moved").code == 0
     for asked in (terminal, was):
         assert "driven, started" not in asked.type("runs", "list").err
+
+
+def test_what_was_paused_is_said_to_be_before_an_engine_comes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, run = asyncio.run(copied(tmp_path))
+    terminal = Terminal(folder, capsys)
+    assert f"amends runs resume {run}" in terminal.type("db", "go-on").out
+    listed = json.loads(terminal.type("runs", "list", "--json").out)
+    assert [(each["run"], each["status"], each["wake_at"]) for each in listed] == [(run, "paused", None)]
+    assert "Status    paused: nothing new is begun until it is resumed" in terminal.type("runs", "show", run).out
+    reading = Reading(folder)
+    assert list(reading.store.unfinished(paused=False)) == [run], "the next engine still looks at it"
+    reading.close()
+    assert terminal.type("runs", "resume", run).code == 0
+    assert json.loads(terminal.type("runs", "list", "--json").out)[0]["status"] == "needs_person"
 
 
 def test_a_database_that_was_put_back_says_so_in_lists(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
