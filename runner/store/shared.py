@@ -46,6 +46,7 @@ _GONE = select(engines).where(
 )
 _BESIDE = select(engines.c.fence, engines.c.name).where(engines.c.name.endswith(bindparam("here")))
 _OTHERS = select(func.count()).select_from(engines).where(engines.c.lease_until >= text(NOW))
+_LIVING = select(engines.c.name).where(engines.c.lease_until >= text(NOW)).order_by(engines.c.fence)
 
 Told = tuple[int, str]
 """(fence of whom it concerns, 0 for any; what: a run's id or a word)."""
@@ -112,7 +113,7 @@ class Shared:
     def _dead(self, connection: Connection) -> list[int]:
         """Engines of this machine of which no process is left: nobody has to wait until their lease is over."""
         beside = connection.execute(_BESIDE, {"here": self._here}).all() if self._here else ()
-        return [fence for fence, name in beside if not _lives(int(_plain(name).rpartition(":")[2]))]
+        return [fence for fence, name in beside if _is_gone(name, self._here)]
 
     def _take_from(self, connection: Connection, gone: Any) -> Left:
         _be_patient(connection)
@@ -167,6 +168,13 @@ class Shared:
         cursor.execute(_TELL, ([f"{fence} {what}" for fence, what in told],))
 
 
+def living(connection: Connection) -> list[str]:
+    """For `SqlStore.ask`: the engines that live, as `host:process`, the oldest first. One whose lease is over is none,
+    nor one of this machine of which no process is left."""
+    here = _here()
+    return [_plain(name) for name in connection.execute(_LIVING).scalars() if not _is_gone(name, here)]
+
+
 def _be_patient(connection: Connection) -> None:
     """Until COMMIT the server lets this engine be idle for longer than in its other transactions."""
     connection.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {PATIENCE}")
@@ -184,6 +192,11 @@ def _here() -> str:
 
 def _plain(name: str) -> str:
     return name.partition(" ")[0]
+
+
+def _is_gone(name: str, here: str) -> bool:
+    """Whether the engine was a process of this machine, and that has ended."""
+    return bool(here) and name.endswith(here) and not _lives(int(_plain(name).rpartition(":")[2]))
 
 
 def _lives(process: int) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -20,6 +22,7 @@ from runner.store.company import HeldByPerson, RunTaken
 from runner.store.copying import copy_database
 from runner.store.dividing import Grant, Wish
 from runner.store.facts import Append, RecordIsHeld, RunColumns
+from runner.store.shared import living
 from runner.store.sql import SqlStore, open_store
 from runner.store.work import BesideWork
 from tests.store.samples import TurnedClock, intended, new_run
@@ -60,6 +63,31 @@ async def test_a_number_without_a_commit_is_none_of_the_databases(tmp_path: Path
     again = opened(tmp_path / "one", database)
     assert not again.restored, again.why_restored
     again.close()
+
+
+async def test_an_engine_whose_lease_is_over_or_whose_process_is_gone_does_not_live(
+    tmp_path: Path, database: str, engines: list[SqlStore]
+) -> None:
+    here = f"{socket.gethostname()}:{os.getpid()}"
+    reader = open_store(tmp_path / "desk", clock=TurnedClock(), writable=False, url=database)
+    assert reader.ask(living) == [here] * 3
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    with psycopg.connect(database) as connection:
+        connection.execute("UPDATE engines SET lease_until = 0 WHERE fence = %s", (engines[0].fence(),))
+        connection.execute(
+            "UPDATE engines SET name = replace(name, %s, %s) WHERE fence = %s",
+            (f":{os.getpid()} ", f":{gone.pid} ", engines[1].fence()),
+        )
+        connection.execute(
+            "INSERT INTO engines (fence, name, lease_until, commit_no, checkpointed, since) "
+            "SELECT fence + 100, %s, lease_until, commit_no, checkpointed, since FROM engines WHERE fence = %s",
+            ("far:7 another-boot/1", engines[2].fence()),
+        )
+    assert reader.ask(living) == [here, "far:7"]
+    with psycopg.connect(database) as connection:
+        connection.execute("DELETE FROM engines WHERE name LIKE 'far:%'")
+    reader.close()
 
 
 def decision(store: SqlStore, run: str, *, rests: bool = False) -> Append:
