@@ -20,10 +20,15 @@ from runner.store import proof
 from runner.store.evidence import pack
 from runner.store.facts import ChainFault
 from runner.store.log import SITE
-from runner.store.notary import Noted, read_anchors
+from runner.store.notary import Noted, only_unknown_keys, read_anchors
 from runner.store.signing import FILE, public_key
 from runner.telling import times
 
+CHANGED = ": this log was changed after it was written."
+UNKNOWN = (
+    ", only of keys that nobody has named: this log is not proved whole until they are. `amends log key` prints a "
+    "machine's own; a key of none of your machines means that somebody else wrote here."
+)
 COMMANDS = place.noun("Verify the action log, export the evidence of a run.")
 
 
@@ -68,7 +73,7 @@ def verify(
     elif faults:
         for fault in faults:
             page.say(f"run {fault.run}, {f'entry {fault.seq}' if fault.seq else 'the whole run'}: {fault.what}")
-        page.say(f"{times.counted(len(faults), 'fault')}: this log was changed after it was written.")
+        page.say(f"{times.counted(len(faults), 'fault')}{UNKNOWN if only_unknown_keys(faults) else CHANGED}")
     else:
         all_hold = f"{times.counted(len(runs), 'run')}, {entries} entries: every chain holds."
         all_hold += f" The content of {gaps['erased']} entries was erased." if gaps.get("erased") else ""

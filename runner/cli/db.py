@@ -65,13 +65,15 @@ def copy(
     with place.reading() as project:
         source = database_url(project.folder, project.settings)
         target = to if to.startswith("sqlite:") else address_of(project.folder, to)
-        copied = copy_database(project.folder, source=source, target=target, clock=project.clock)
+        keys = project.settings.anchors.keys if project.settings.anchors else ()
+        copied = copy_database(project.folder, source=source, target=target, clock=project.clock, keys=keys)
     if as_json:
         page.say_json(copied)
         return
     line = f"database: {to.removeprefix('sqlite:///')}" if target is to else f"database: {{ secret: {to} }}"
     page.say(
-        f"{times.counted(copied['runs'], 'run')} with {copied['log']} entries copied; every chain holds there.",
+        f"{times.counted(copied['runs'], 'run')} with {copied['log'] - copied['site']} entries copied, and "
+        f"{copied['site']} entries of the project itself; every chain holds there.",
         f"The project still uses the old database. Write this line into amends.yaml and start it again: {line}",
     )
 

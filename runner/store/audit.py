@@ -23,6 +23,8 @@ from runner.store.tables import log, meta, runs
 from runner.store.views import STORED, log_end, stored
 
 _PAGE = 400
+Fault = tuple[str, str]
+"""What is wrong, and the key where nothing else is."""
 _SITE_HEADS = select(log.c.seq, log.c.hash).where(log.c.run_id == SITE)
 HOW = (
     "hash = SHA-256 of: previous hash, digest, seq, at, type, then run, step and external_id each as length:text, one "
@@ -205,30 +207,31 @@ def _unsigned(connection: Connection, keys: Collection[str]) -> Iterator[ChainFa
     asked = select(log.c.seq, log.c.type, log.c.hash, log.c.data).where(log.c.run_id == SITE).order_by(log.c.seq)
     for row in connection.execution_options(yield_per=500).execute(asked):
         if row.type == "Checkpoint":
-            what = _why_unsigned(row.seq, previous, row.data, keys, began=began)
+            what, key = _why_unsigned(row.seq, previous, row.data, keys, began=began)
             began = began or '"signature":"' in (row.data or "")
             if what:
-                yield ChainFault(run=SITE, seq=row.seq, what=f"checkpoint {row.seq} {what}")
+                yield ChainFault(run=SITE, seq=row.seq, what=f"checkpoint {row.seq} {what}", unknown_key=key)
         previous = row.hash
 
 
-def _why_unsigned(seq: int, previous: str, data: str | None, keys: Collection[str], *, began: bool) -> str:
+def _why_unsigned(seq: int, previous: str, data: str | None, keys: Collection[str], *, began: bool) -> Fault:
+    """Empty where a checkpoint is as it should be."""
     try:
         said = json.loads(data or "")["data"]
         key, signature = said.get("key", ""), said.get("signature", "")
         statement = checkpoint_statement(seq, previous, said["commit"], said["heads"])
     except (ValueError, KeyError, TypeError, AttributeError):
-        return "cannot be read"
+        return "cannot be read", ""
     if not signature:
-        return "bears no signature, though earlier ones do" if began else ""
+        return "bears no signature, though earlier ones do" if began else "", ""
     if not is_signed(statement, key, signature):
-        return "was not signed as it stands there"
+        return "was not signed as it stands there", ""
     if keys and key not in keys:
         return (
             f"is signed with the key {key}, which is not this installation's; if another machine writes this log, or "
             "this state folder replaced one, name it in amends.yaml under `anchors: keys`"
-        )
-    return ""
+        ), key
+    return "", ""
 
 
 def _checkpoints(connection: Connection, gone: Mapping[str, tuple[int, str]]) -> Iterator[ChainFault]:

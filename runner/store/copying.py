@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, insert, select
@@ -15,6 +15,7 @@ from runner.store.anchor import sync_folder
 from runner.store.artifacts import Artifacts
 from runner.store.database import Database
 from runner.store.lock import EngineLock
+from runner.store.log import SITE
 from runner.store.schema import is_older
 from runner.store.sql import FILE, database_at, open_store
 from runner.store.sqlite import APPLICATION_ID, SqliteFile
@@ -24,11 +25,13 @@ PORTION = 1_000
 """Rows that are read and written together."""
 
 
-def copy_database(folder: Path, *, source: str, target: str, clock: Clock) -> Mapping[str, int]:
+def copy_database(
+    folder: Path, *, source: str, target: str, clock: Clock, keys: Collection[str] = ()
+) -> Mapping[str, int]:
     """Copies a project's database to an empty one, all or nothing, and looks at every chain there. Answers the number
-    of rows by table.
+    of rows by table, and as `site` how many of the log's are of no run.
 
-    The addresses are as `open_store` takes them. Large values go with it. Raises
+    The addresses are as `open_store` takes them. Large values go with it. `keys` are as for `verify`. Raises
     EngineBusy while an engine runs, NotPossible where the target is not empty, and what a database says.
     """
     lock = EngineLock(folder)
@@ -36,19 +39,21 @@ def copy_database(folder: Path, *, source: str, target: str, clock: Clock) -> Ma
         raise EngineBusy("another process drives this project; stop it first, so that nothing is written meanwhile")
     try:
         there = database_at(folder, target)
+        there.when_away = "nothing was copied, try again once it answers"
         _refuse_used(there)
+        there.when_away = "the copy is there whole or not at all, look at it once it answers"
         # Opened to write once: what an engine that was killed has left is put in order, and its anchor is exact.
         open_store(folder, clock=clock, writable=True, lock=lock, url=source).close()
         copied = _copy(database_at(folder, source), there, Artifacts(folder / ".amends"))
         copy = open_store(folder, clock=clock, writable=False, url=target)
         try:
-            if faults := copy.verify():
+            if faults := copy.verify(keys=keys):
                 raise StoreCorrupt(f"use the copy for nothing, it does not hold: {faults[0].what} of {faults[0].run}")
+            return {**copied, "site": copy.log_end(SITE).seq}
         finally:
             copy.close()
     finally:
         lock.release()
-    return copied
 
 
 def _refuse_used(target: Database) -> None:

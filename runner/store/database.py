@@ -32,6 +32,9 @@ def is_address(url: str) -> bool:
 class Database(Protocol):
     """One database and how to talk to it."""
 
+    when_away: str
+    """What a person is told of what was under way, where its server cannot be reached."""
+
     @property
     def name(self) -> str:
         """What people call it: the file's path, or server and database without a password."""

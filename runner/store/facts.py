@@ -305,11 +305,12 @@ class QuarantineView:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChainFault:
-    """Where a chain does not hold. `seq` 0 = the run as a whole."""
+    """Where a chain does not hold. `seq` 0 = the run as a whole. `unknown_key`: the signer, where nobody named it."""
 
     run: str
     seq: int
     what: str
+    unknown_key: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

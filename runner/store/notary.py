@@ -73,7 +73,8 @@ def anchor_faults(
         elif not is_signed(noted.statement, noted.key, noted.signature):
             yield ChainFault(run=SITE, seq=noted.seq, what=f"{where} was not signed as it stands there")
         elif keys and noted.key not in keys:
-            yield ChainFault(run=SITE, seq=noted.seq, what=f"{where} is signed with another key, {noted.key}")
+            what = f"{where} is signed with another key, {noted.key}"
+            yield ChainFault(run=SITE, seq=noted.seq, what=what, unknown_key=noted.key)
         elif noted.database != database:
             yield ChainFault(run=SITE, seq=0, what=f"{where} is of another database, {noted.database}")
         elif noted.seq not in there:
@@ -82,3 +83,8 @@ def anchor_faults(
         elif there[noted.seq] != noted.head:
             what = f"{where} remembers another entry {noted.seq} of the site's chain: the log was made anew since"
             yield ChainFault(run=SITE, seq=noted.seq, what=what)
+
+
+def only_unknown_keys(faults: Sequence[ChainFault]) -> bool:
+    """Whether nothing is seen to be changed: these are of keys alone, and the log holds once they are named."""
+    return all(fault.unknown_key for fault in faults)

@@ -57,13 +57,14 @@ _TOLD: Sequence[tuple[tuple[str, ...], type[StoreError], str]] = (
      "written to")),
     (("42501",), StoreUnwritable, "{name} does not allow this user to do that ({said}); give it rights on the schema"),
     (("XX001", "XX002"), StoreCorrupt, "{name} is damaged ({said}); stop the engine and put back a copy of it"),
-    (("08", "57P", "--"), StoreUnwritable, ("{name} could not be reached, or the connection broke ({said}); the "
-     "project goes on by itself once it answers, and a write that was under way may have been kept")),
+    (("08", "57P", "--"), StoreUnwritable, "{name} could not be reached, or the connection broke ({said}); {away}"),
     (("25P", "40", "55", "57"), StoreUnwritable, ("{name} held the write up ({said}); nothing of it was kept, it can "
      "be tried again")),
     (("",), StoreError, "{name} refused a statement ({said}); nothing of this write was kept"),
 )  # fmt: skip
 """How a SQLSTATE begins (`--`: there was none, so no server answered) -> what a person is told; the last fits all."""
+
+WHEN_AWAY = "the project goes on by itself once it answers, and a write that was under way may have been kept"
 
 
 class PostgresDatabase:
@@ -90,6 +91,7 @@ class PostgresDatabase:
         host, port = given.get("host") or "the local socket", given.get("port")
         self._database = str(given.get("dbname") or given.get("user") or "")
         self.name = f'the database "{self._database}" at {host}{f":{port}" if port else ""}'
+        self.when_away = WHEN_AWAY
 
     def mark(self, column: Column[Any]) -> str:
         """With its type: in a list of VALUES nothing else says what a NULL is."""
@@ -257,7 +259,7 @@ class PostgresDatabase:
         elif state == "--" and "does not exist" in said:
             state = "3D000"
         kind, what = next((kind, what) for beginnings, kind, what in _TOLD if state.startswith(beginnings))
-        return kind(what.format(name=self.name, said=said))
+        return kind(what.format(name=self.name, said=said, away=self.when_away))
 
     # -- room: the server's own matter --
 

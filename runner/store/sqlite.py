@@ -69,6 +69,7 @@ class SqliteFile:
     dialect = sqlite.dialect()
     insert = staticmethod(sqlite.insert)
     errors: tuple[type[Exception], ...] = (sqlite3.Error,)
+    when_away = ""
 
     def __init__(self, path: Path, busy: int = BUSY_TIMEOUT) -> None:
         self.path = path

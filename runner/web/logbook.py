@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from runner.core.events import payload
 from runner.store.facts import LogRow
+from runner.store.notary import only_unknown_keys
 from runner.telling.story import Veiled
 from runner.web.console import console_of
 from runner.web.guard import Sees
@@ -34,9 +35,11 @@ def logbook(request: Request, caller: Sees) -> Response:
 async def verify(request: Request, caller: Sees) -> Response:
     """Checks every chain."""
     console = console_of(request)
-    faults = await asyncio.to_thread(console.store.verify)
+    anchors = console.project.settings.anchors
+    faults = await asyncio.to_thread(console.store.verify, "", anchors.keys if anchors else ())
     runs = sum(console.store.counts().values())
-    return page(request, caller, "log", runs=runs, faults=faults, about=console.store.about())
+    about = console.store.about()
+    return page(request, caller, "log", runs=runs, faults=faults, unknown=only_unknown_keys(faults), about=about)
 
 
 @ROUTES.get("/log/{run}")

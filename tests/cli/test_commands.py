@@ -406,6 +406,24 @@ def test_pausing_and_going_on(terminal: Terminal) -> None:
     assert f"amends runs resume {run}" in shown
 
 
+def test_a_copy_counts_as_the_check_does(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.type("run", "asking", "-i", "number=9")
+    terminal.type("run", "slow", "--detach")
+    copied = terminal.type("db", "copy", f"sqlite:///{tmp_path / 'c.db'}").out
+    [checked] = re.findall(r"2 runs, \d+ entries", terminal.type("log", "verify").out)
+    assert f"{checked.replace(',', ' with')} copied, and " in copied
+    assert "entries of the project itself; every chain holds there." in copied
+
+
+def test_a_copy_to_a_server_that_is_not_there(terminal: Terminal) -> None:
+    terminal.type("run", "slow", "--detach")
+    (terminal.folder / ".env").write_text("THERE=postgresql://ops:quiet-word@127.0.0.1:1/x\n", encoding="utf-8")
+    said = terminal.type("db", "copy", "THERE")
+    assert said.code == 2
+    assert said.err.rstrip().endswith("; nothing was copied, try again once it answers")
+    assert "goes on by itself" not in said.err
+
+
 def test_settling_needs_a_clear_word(terminal: Terminal) -> None:
     run = run_id(terminal.type("run", "asking", "-i", "number=9").out)
     neither = terminal.type("runs", "settle", run, "note")

@@ -187,6 +187,10 @@ def test_a_key_that_is_named_counts(terminal: Terminal, tmp_path: Path) -> None:
     seen = terminal.type("log", "verify")
     assert seen.code == 1
     assert f"is signed with the key {old}, which is not this installation's" in seen.out
+    assert ", only of keys that nobody has named: this log is not proved whole until they are." in seen.out
+    assert "changed" not in seen.out
+    told = json.loads(terminal.type("log", "verify", "--json").out)
+    assert (told["holds"], {each["unknown_key"] for each in told["faults"]}) == (False, {old})
     (terminal.folder / "amends.yaml").write_text(f"project: acme\nanchors: {{ keys: ['{old}'] }}\n")
     assert terminal.type("log", "verify").code == 0
 

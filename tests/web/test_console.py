@@ -384,6 +384,19 @@ async def test_the_log_is_checked_by_a_button(console: Console) -> None:
     assert f"{run}, entry 2" in said
 
 
+async def test_a_key_that_nobody_has_named_is_not_called_a_change(console: Console) -> None:
+    await started(console, "waiting")
+    await console.driver.anchor()
+    browser, own = await Browser(console).sign_in("person:vera"), console.store.own_key
+    console.store.own_key = "ab" * 32
+    said = words_of(await browser.press("/log"))
+    assert "This log is not proved whole: it is signed with keys that nobody has named." in said
+    assert "was changed after" not in said
+    (console.amends.folder / "amends.yaml").write_text(f"anchors: {{ keys: ['{own}'] }}\n", encoding="utf-8")
+    console.look_anew()
+    assert "Every chain holds." in words_of(await browser.press("/log"))
+
+
 async def test_a_flow_is_drawn_with_its_compensations(console: Console) -> None:
     browser = await Browser(console).sign_in("person:vera")
     said = words_of(await browser.get("/flows/waiting"))
