@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from sqlalchemy import ColumnElement, Connection, Engine, select
+from sqlalchemy.event import listen
 from sqlalchemy.exc import DBAPIError
 
 from runner.clock import SECOND, Clock
@@ -374,7 +375,7 @@ def open_store(
                 stack.callback(writer.close)
             # Given back before the writer ends: the last connection folds the write-ahead file into the database.
             readers = file.readers()
-            stack.callback(readers.dispose)
+            stack.callback(_end, readers)
             if writer is None:
                 _check_readable(readers, file)
         except DBAPIError as error:
@@ -402,6 +403,12 @@ def _path(place: Path, url: str) -> Path:
     raise SettingsError(
         "the database's address cannot be used: it must begin with postgresql:// or sqlite:///, or be left out"
     )
+
+
+def _end(readers: Engine) -> None:
+    """Closes the connections; one that a thread still reads from is closed as soon as it is given back."""
+    listen(readers.pool, "checkin", lambda connection, _: connection and connection.close())
+    readers.dispose()
 
 
 def _check_readable(readers: Engine, file: Database) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -53,6 +54,16 @@ async def test_what_one_engine_has_written_the_next_one_reads(place: Path, datab
     reader = opened(place, database, writable=False)
     assert reader.run("r1").flow == "signup"
     reader.close()
+
+
+async def test_a_thread_that_reads_on_when_the_store_closes_leaves_no_connection(place: Path, database: str) -> None:
+    store = opened(place, database)
+    await store.start(new_run("r1"))
+    with store._read() as connection:
+        driver: Any = connection.connection.driver_connection
+        store.close()
+        assert not driver.closed
+    assert driver.closed
 
 
 def test_an_empty_database_has_nothing_to_read(place: Path, database: str) -> None:
