@@ -72,8 +72,10 @@ class Following:
         try:
             while not following.done():
                 waiting = asyncio.create_task(changed.wait())
-                await asyncio.wait({waiting, following}, return_when=asyncio.FIRST_COMPLETED)
-                waiting.cancel()
+                try:
+                    await asyncio.wait({waiting, following}, return_when=asyncio.FIRST_COMPLETED)
+                finally:  # also where who asked has gone meanwhile
+                    waiting.cancel()
                 changed.clear()
                 await tell({"turn": {}})
             return following.result()

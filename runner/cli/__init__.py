@@ -7,6 +7,8 @@ is asked of a person) and `timeline` (a run as a page). `failures` turns errors 
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import difflib
 import importlib
 import os
@@ -68,8 +70,13 @@ BY_OPTION: dict[tuple[str, str], str] = {
 OK, FAILED, WRONG, DEFECT, INTERRUPTED = 0, 1, 2, 70, 130
 
 
+_RUST = "temporalio.bridge.temporal_sdk_bridge"
+
+
 def main() -> None:
     """The entry point `amends`."""
+    ended: list[int] = []
+    atexit.register(_leave, ended)  # what is registered first is called last
     try:
         code = run_command(sys.argv[1:])
         sys.stdout.flush()
@@ -78,7 +85,18 @@ def main() -> None:
     except BrokenPipeError:
         code = OK
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    ended.append(code)
     sys.exit(code)
+
+
+def _leave(ended: Sequence[int]) -> None:
+    """The process ends here where the library of Temporal was loaded: its threads cannot be ended, and one that comes
+    to Python while that is taken down would abort it."""
+    if ended and _RUST in sys.modules:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(ended[0])
 
 
 def run_command(arguments: Sequence[str]) -> int:

@@ -31,6 +31,7 @@ def serve(
     with watching.opened() as amends, logs.observed(amends) as on_turn:
         logging.getLogger("amends.triggers").setLevel(logging.INFO)  # slots without a run, flows that changed
         logging.getLogger("amends.web").setLevel(logging.INFO)  # who came in, who did not
+        logging.getLogger("amends.engine.cluster").setLevel(logging.INFO)  # that Temporal answers again
         told: list[str] = []
         door = WebDoor(amends, host=host, port=port, on_open=lambda *pages: told.extend(_pages(*pages)))
         asyncio.run(

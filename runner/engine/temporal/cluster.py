@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from temporalio.api.enums.v1 import IndexedValueType
@@ -15,6 +16,7 @@ from temporalio.api.workflowservice.v1 import (
     SetWorkerDeploymentCurrentVersionRequest,
 )
 from temporalio.client import Client
+from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
 from runner.engine.temporal.workflow import FLOW, STATUS
@@ -41,7 +43,9 @@ async def connect(cluster: Cluster, folder: Path, secret: Callable[[str], str]) 
     tls = _tls(cluster, folder, secret)
     try:
         async with asyncio.timeout(PATIENCE):
-            client = await Client.connect(cluster.address, namespace=cluster.namespace, api_key=key, tls=tls)
+            client = await Client.connect(
+                cluster.address, namespace=cluster.namespace, api_key=key, tls=tls, runtime=_runtime()
+            )
             await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=cluster.namespace))
     except RPCError as error:
         raise NotPossible(_refused(error, place, cluster)) from None
@@ -49,6 +53,12 @@ async def connect(cluster: Cluster, folder: Path, secret: Callable[[str], str]) 
         way = "start it, or correct the address" if tls is None else "look at its address and at tls"
         raise NotPossible(f"{place} cannot be reached; {way}") from None
     return client
+
+
+@cache
+def _runtime() -> Runtime:
+    """The library's threads. Of itself it writes a line for each of its retries to standard error, past our log."""
+    return Runtime(telemetry=TelemetryConfig(logging=None))
 
 
 def _refused(error: RPCError, place: str, cluster: Cluster) -> str:

@@ -31,8 +31,9 @@ from runner.engine.alarm import SWEEP
 from runner.engine.carrier import Carrier
 from runner.engine.driven import OPEN_DESK, Bell, Desk, Driven, Outside
 from runner.engine.temporal.cluster import connect, make_current, shows_attributes
+from runner.engine.temporal.contact import Contact, look_at_begun
 from runner.engine.temporal.workflow import CARRY, LATEST, RUN, SILENCE, SOON, Began, Rested, RunWorkflow
-from runner.errors import StoreError, StoreUnwritable
+from runner.errors import NotFound, StoreError, StoreUnwritable
 from runner.language.settings import Cluster
 from runner.store.facts import Store
 
@@ -99,6 +100,7 @@ class TemporalEngine(Carrier):
         self._background: list[asyncio.Task[None]] = []
         self._is_shown: bool | None = None
         self._swept: dict[str, tuple[int, int]] = {}
+        self._contact = Contact(cluster)
 
     # -- from outside --
 
@@ -109,6 +111,7 @@ class TemporalEngine(Carrier):
         for queue in [f"{self._queue}.{name}" for name in sorted(self._only)] or [self._queue]:
             self._workers_on.append(asyncio.create_task(self._poll(client, queue)))
         self._background = [asyncio.create_task(self._send_signals()) for _ in range(SIGNALS)]
+        self._background.append(asyncio.create_task(self._contact.watch(client)))
         if not self._only:
             self._background.append(asyncio.create_task(self._stay_known(client)))
         if self._lasts and not self._only:
@@ -154,7 +157,8 @@ class TemporalEngine(Carrier):
                 elif self._is_shown is not False:
                     self._is_shown = await shows_attributes(client)
             except RPCError as error:
-                log.warning("this version of the workers has no work from Temporal yet (%s)", error.message)
+                if self._contact.tells_of(error):
+                    log.warning("this version of the workers has no work from Temporal yet (%s)", error.message)
                 pause = AGAIN_AFTER
             await asyncio.sleep(pause)
 
@@ -232,10 +236,13 @@ class TemporalEngine(Carrier):
                 RunWorkflow.rest, wakes, start_workflow_operation=begins
             )
         except RPCError as error:
-            log.warning("Temporal does not answer about run %s (%s); it is asked again", run, error.status.name)
+            await look_at_begun(begins)
+            if self._contact.tells_of(error):
+                log.warning("Temporal does not answer about run %s (%s); it is asked again", run, error.status.name)
             await asyncio.sleep(AGAIN_AFTER)
             return False
         except WorkflowUpdateRPCTimeoutOrCancelledError:  # the library makes this of a cancelled wait, too
+            await look_at_begun(begins)
             asking = asyncio.current_task()
             if asking is not None and asking.cancelling():
                 raise asyncio.CancelledError from None
@@ -262,7 +269,8 @@ class TemporalEngine(Carrier):
                     id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
                 )  # fmt: skip
             except RPCError as error:
-                log.warning("Temporal could not be told of run %s (%s); it is told again", run, error.status.name)
+                if self._contact.tells_of(error):
+                    log.warning("Temporal could not be told of run %s (%s); it is told again", run, error.status.name)
                 await asyncio.sleep(AGAIN_AFTER)
                 self._unsent.add(run)
             finally:
@@ -285,15 +293,28 @@ class TemporalEngine(Carrier):
             return await asyncio.shield(stretch)
         except StoreUnwritable as refused:
             log.error("run %s: what became of a call could not be recorded any more: %s", run, refused)
-        except Exception:
-            pause = min(SOON * 2 ** min(activity.info().attempt - 1, 10), LATEST)
-            log.exception("run %s cannot be driven on; it is tried again in %g s", run, pause.total_seconds())
-            for met in self._resting.get(run, []):
-                met.cancel()
+        except Exception as error:
+            if isinstance(error, NotFound) and not self._has(run):
+                self._contact.tell_strange(run, self._clock.monotonic())
+            else:
+                pause = min(SOON * 2 ** min(activity.info().attempt - 1, 10), LATEST)
+                log.exception("run %s cannot be driven on; it is tried again in %g s", run, pause.total_seconds())
+                for met in self._resting.get(run, []):
+                    met.cancel()
         finally:
             beating.cancel()
         # Nothing of what went wrong travels: it may name what the run is about.
         raise ApplicationError("the log of the worker says why") from None
+
+    def _has(self, run: str) -> bool:
+        """Where the database cannot say now, nothing is held against it."""
+        try:
+            self._store.log_end(run)
+        except NotFound:
+            return False
+        except StoreError:
+            return True
+        return True
 
     async def _beat(self) -> None:
         while True:
