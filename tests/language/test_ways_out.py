@@ -120,8 +120,10 @@ SIGN = 'write "${{" before it and "}}" behind it'
             "with: { title: Call }",
             "retry: 3\n    with: { title: Call }",
             [
-                '13:12 FL006 "retry" needs a map (lines of key: value), not the number 3 '
-                "| for example retry: { tries: 4, pause: 10 s }"
+                (
+                    '13:12 FL006 "retry" needs a map (lines of key: value), not the number 3 '
+                    "| for example retry: { tries: 4, pause: 10 s }"
+                )
             ],
         ),
     ],
