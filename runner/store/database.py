@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from sqlalchemy import Column, Connection, Engine, Table
+from sqlalchemy import Column, Connection, Engine, Table, event
 from sqlalchemy.engine import Dialect
 
 from runner.contract import Json
@@ -129,3 +129,9 @@ def begin_reading(connection: Connection) -> None:
     """Begins a transaction, but where there is only one statement: that sees one state by itself."""
     if not connection.get_execution_options().get("single"):
         connection.exec_driver_sql("BEGIN")
+
+
+def end_reading(readers: Engine) -> None:
+    """Closes the connections; one that a thread still reads from is closed as soon as it is given back."""
+    event.listen(readers.pool, "checkin", lambda connection, _: connection and connection.close())
+    readers.dispose()

@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from sqlalchemy import ColumnElement, Connection, Engine, select
-from sqlalchemy.event import listen
 from sqlalchemy.exc import DBAPIError
 
 from runner.clock import SECOND, Clock
@@ -22,7 +21,7 @@ from runner.store.arrivals import Arrival, Arrived, ArriveWork
 from runner.store.artifacts import LIMIT, Artifacts, TableArtifacts, fit
 from runner.store.audit import Audit
 from runner.store.company import Left
-from runner.store.database import Database, Tidied, is_address
+from runner.store.database import Database, Tidied, end_reading, is_address
 from runner.store.dividing import Grant, Wish
 from runner.store.erase import EraseWork
 from runner.store.events import FeedWork, KeepWork
@@ -375,7 +374,7 @@ def open_store(
                 stack.callback(writer.close)
             # Given back before the writer ends: the last connection folds the write-ahead file into the database.
             readers = file.readers()
-            stack.callback(_end, readers)
+            stack.callback(end_reading, readers)
             if writer is None:
                 _check_readable(readers, file)
         except DBAPIError as error:
@@ -403,12 +402,6 @@ def _path(place: Path, url: str) -> Path:
     raise SettingsError(
         "the database's address cannot be used: it must begin with postgresql:// or sqlite:///, or be left out"
     )
-
-
-def _end(readers: Engine) -> None:
-    """Closes the connections; one that a thread still reads from is closed as soon as it is given back."""
-    listen(readers.pool, "checkin", lambda connection, _: connection and connection.close())
-    readers.dispose()
 
 
 def _check_readable(readers: Engine, file: Database) -> None:
