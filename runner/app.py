@@ -24,7 +24,7 @@ from runner.driver import Driver
 from runner.engine.handover import Listener, Tell
 from runner.engine.past import Known, read_on
 from runner.engine.starting import Wish, is_whole_id, start_many, start_run
-from runner.engines import made_engine
+from runner.engines import made_engine, refuse_mix
 from runner.errors import AmendsError, EngineBusy, NotPossible, StoreError
 from runner.far import PATIENCE, FarDriver, engine_says
 from runner.following import Following
@@ -184,6 +184,7 @@ class OwnDriver:
                 self._project.folder, clock=self._clock, writable=True, lock=self._lock, url=url, drives=drives
             )
             opened.callback(self.store.close)
+            refuse_mix(self.store, self._project.settings)
             is_restored = self.store.restored
             if is_restored and not may_rest:
                 raise StoreError(told_restored(self.store))

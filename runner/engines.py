@@ -10,14 +10,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from runner.clock import Clock
+from runner.clock import SECOND, Clock
 from runner.engine.carrier import Carrier
 from runner.engine.driven import Desk
 from runner.engine.embedded import Embedded
 from runner.errors import EngineBusy, NotPossible
 from runner.language.project import Project
+from runner.language.settings import Settings
 from runner.outside import ProjectOutside
 from runner.store.lock import EngineLock
+from runner.store.shared import LEASE, unlike
 from runner.store.sql import SqlStore
 
 LIBRARY = "temporalio"
@@ -62,6 +64,20 @@ def busy(lock: EngineLock, folder: Path) -> EngineBusy:
     holder = lock.holder()
     return EngineBusy(
         f"process {holder.pid if holder else '?'} drives this project ({folder}) already; one engine is enough"
+    )
+
+
+def refuse_mix(store: SqlStore, settings: Settings) -> None:
+    """Raises EngineBusy where other engines of the database leave its runs to a cluster and this one does not, or the
+    other way round: each would take the other's runs for forgotten."""
+    in_cluster = settings.cluster is not None
+    if not store.is_shared or not (names := store.ask(unlike(drives=not in_cluster))):
+        return
+    here, theirs = ("a Temporal cluster", "is embedded") if in_cluster else ("no cluster", "has a Temporal cluster")
+    raise EngineBusy(
+        f"amends.yaml names {here}, and what runs on {store.name} {theirs} ({', '.join(names)}); give them all one "
+        "`engine:`, or end them and say `amends engine move` first; one that was killed is counted as gone within "
+        f"{LEASE // SECOND} s"
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -59,7 +59,7 @@ class Shared:
         self.fence = 0
         self._drives = drives
         self._here = _here()
-        self._name = f"{socket.gethostname()}:{os.getpid()}{self._here}"
+        self._name = f"{socket.gethostname()}:{os.getpid()}{_kind(drives=drives)}{self._here}"
 
     @property
     def mine(self) -> int:
@@ -171,8 +171,27 @@ class Shared:
 def living(connection: Connection) -> list[str]:
     """For `SqlStore.ask`: the engines that live, as `host:process`, the oldest first. One whose lease is over is none,
     nor one of this machine of which no process is left."""
+    return [_plain(name) for name in _living(connection)]
+
+
+def unlike(*, drives: bool) -> Callable[[Connection], list[str]]:
+    """For `SqlStore.ask`: of these, those that do not go on with their runs as this one does; an engine of an Amends
+    that did not say so yet is none of them."""
+
+    def ask(connection: Connection) -> list[str]:
+        kind = f"{_kind(drives=not drives)} "
+        return [_plain(name) for name in _living(connection) if kind in f"{name} "]
+
+    return ask
+
+
+def _living(connection: Connection) -> list[str]:
     here = _here()
-    return [_plain(name) for name in connection.execute(_LIVING).scalars() if not _is_gone(name, here)]
+    return [name for name in connection.execute(_LIVING).scalars() if not _is_gone(name, here)]
+
+
+def _kind(*, drives: bool) -> str:
+    return " embedded" if drives else " temporal"
 
 
 def _be_patient(connection: Connection) -> None:

@@ -12,9 +12,9 @@ import pytest
 from temporalio.client import WorkflowExecutionStatus
 
 from runner.engine.temporal.moving import begin_all
-from tests.cases.ground import opened
+from tests.cases.ground import flow, opened
 from tests.cli.terminal import Running, Terminal, amends
-from tests.engine.test_temporal import ASKS, client_of, driven, moved, said_yes
+from tests.engine.test_temporal import ASKS, NAP, client_of, driven, moved, said_yes
 from tests.store.conftest import database, server
 from tests.support.temporal import TemporalServer
 
@@ -26,6 +26,7 @@ def host(folder: Path, database: str, engine: str) -> Path:
     """The folder of a project on this database."""
     (folder / "flows").mkdir(parents=True)
     (folder / "amends.yaml").write_text(f"project: shop\ndatabase: {{ secret: DATABASE_URL }}\n{engine}\n")
+    (folder / "flows" / "nap.yaml").write_text(flow("nap", NAP))
     (folder / ".env").write_text(f"DATABASE_URL={database}\n")
     return folder
 
@@ -57,6 +58,28 @@ def test_no_run_is_moved_while_an_engine_of_the_database_lives(tmp_path: Path, d
         assert worker.end().code == 0
     said = amends("engine", "move", "--to", to, folder=here)
     assert "cannot be reached; start it, or correct the address" in " ".join(said.err.split())
+
+
+@pytest.mark.timeout(120)
+def test_one_database_is_not_driven_by_both_engines_at_once(
+    tmp_path: Path, database: str, temporal: TemporalServer
+) -> None:
+    """Whichever came first; a command that drives for a moment is refused too."""
+    queue = f"q{secrets.token_hex(6)}"
+    clustered = host(tmp_path / "there", database, f'engine: {{ temporal: "{temporal.address}", queue: {queue} }}')
+    embedded = host(tmp_path / "here", database, "engine: embedded")
+    kinds = {clustered: ("a Temporal cluster", "has a Temporal cluster"), embedded: ("no cluster", "is embedded")}
+    for first, late in ((clustered, embedded), (embedded, clustered)):
+        with Running("worker", folder=first) as worker, Running("worker", folder=first) as another:
+            assert another.end().code == 0
+            for words in (("worker",), ("serve", "--port", "0"), ("run", "nap", "--input", "name=a")):
+                said = amends(*words, folder=late)
+                told = " ".join(said.err.split())
+                assert said.code != 0, said.out
+                assert f"amends.yaml names {kinds[late][0]}, and what runs on " in told, told
+                who = f"{socket.gethostname()}:{worker.process.pid}"
+                assert f" {kinds[first][1]} ({who}); give them all one `engine:`, or end them and say" in told
+            assert worker.end().code == 0
 
 
 def test_an_engine_of_a_file_is_to_be_ended_first(tmp_path: Path) -> None:
