@@ -200,7 +200,8 @@ def _to_type(asked: Asked) -> Iterator[RenderableType]:
         (told.yes, f"approve {where}"), (told.no, f'reject {where} --reason "…"'),
         (told.wish, f'reject {where} --changes "…"'),
     ):  # fmt: skip
-        yield Text(f"  {text}\n    {words.PROGRAM} approvals {command}", no_wrap=True, overflow="ignore")
+        yield Text(f"  {text}")
+        yield Text(f"    {words.PROGRAM} approvals {command}", no_wrap=True, overflow="ignore")
 
 
 # --- deciding --------------------------------------------------------------------------------------------------------

@@ -98,11 +98,15 @@ def show(*parts: consoles.RenderableType, out: consoles.Console | None = None) -
     """Prints renderables one under the other, none cut; where nobody looks on, without blanks at the ends of lines."""
     out = out or console()
     if out.is_terminal:
-        for part in parts:
-            out.print(part, crop=False)
+        _print(parts, out)
         return
     with out.capture() as kept:
-        for part in parts:
-            out.print(part, crop=False)
+        _print(parts, out)
     out.file.write("\n".join(line.rstrip() for line in kept.get().split("\n")))
     out.file.flush()
+
+
+def _print(parts: Iterable[consoles.RenderableType], out: consoles.Console) -> None:
+    for part in parts:
+        is_whole = isinstance(part, texts.Text) and part.no_wrap  # rich forgets it of a text that it is given alone
+        out.print(part, crop=False, no_wrap=is_whole or None, overflow="ignore" if is_whole else None)

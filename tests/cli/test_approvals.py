@@ -118,6 +118,14 @@ def test_what_is_shown_is_what_would_leave(terminal: Terminal) -> None:
     assert shown == GOLDEN.read_text(encoding="utf-8")
 
 
+def test_what_is_to_be_typed_is_never_cut(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, run = begun(terminal)
+    start = f"    amends approvals approve {run} go --hash {hash_of(terminal, run)[:12]}"
+    for columns in ("40", "60"):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert start in terminal.type("approvals", "show", run).out.splitlines()
+
+
 def test_a_yes_lets_it_leave_once(terminal: Terminal, mail: SmtpService) -> None:
     _, run = begun(terminal)
     hash_, token = hash_of(terminal, run), token_of(terminal, "aya")
