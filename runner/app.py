@@ -32,6 +32,7 @@ from runner.language.bundle import Bundle, restore
 from runner.language.project import Project
 from runner.orders import REQUESTS, WHILE_RESTING
 from runner.outside import ProjectOutside, bounds_of
+from runner.people.access import keep_access
 from runner.people.anchoring import Anchors
 from runner.people.approvals import Decision, Preview, decide, preview
 from runner.people.authors import Authors
@@ -101,31 +102,47 @@ class Amends(Reading):
         """Somebody who writes: this process when the lock is free, else the process that has it; where several engines
         may write, this one too if that one does not answer."""
         lock = EngineLock(self.project.folder)
+        if (far := await self._engaged(lock)) is not None:
+            yield far
+            return
+        own = OwnDriver(self.project, self.clock, lock)
+        async with own.running():
+            yield own
+
+    async def _engaged(self, lock: EngineLock) -> FarDriver | None:
+        """The process that has the engine; None where this one may write: with the lock then or, where several engines
+        may write, without it. Raises EngineBusy."""
         end = time.monotonic() + LOCK_PATIENCE
-        while True:
-            if lock.acquire():
-                own = OwnDriver(self.project, self.clock, lock)
-                async with own.running():
-                    yield own
-                return
+        while not lock.acquire():
             holder = lock.holder()
             if holder is not None and holder.socket:
                 far = FarDriver(holder.socket, self)
                 if await far.answers():
-                    yield far
-                    return
+                    return far
             if is_address(database_url(self.folder, self.settings)):
-                own = OwnDriver(self.project, self.clock, lock)
-                async with own.running():
-                    yield own
-                return
+                return None
             if time.monotonic() > end:
-                break
+                raise self._silent(lock)
             await asyncio.sleep(0.05)
+        return None
+
+    def _silent(self, lock: EngineLock) -> EngineBusy:
+        holder = lock.holder()
         who = f"process {holder.pid}" if holder is not None else "another process"
-        raise EngineBusy(
+        return EngineBusy(
             f"{who} drives this project ({self.project.folder}) and does not answer; end it, then its runs go on here"
         )
+
+    async def admit(self, row: Access) -> None:
+        """Keeps a new password, link, session or token: no engine is opened for that. Raises EngineBusy, StoreError."""
+        lock = EngineLock(self.project.folder)
+        if (far := await self._engaged(lock)) is not None:
+            await far.admit(row)
+            return
+        try:
+            await keep_access(self.folder, database_url(self.folder, self.settings), self.clock, lock, row)
+        finally:
+            lock.release()
 
     async def limits(self, run: str = "") -> Mapping[str, Json] | None:
         """What the engine that runs says: `usage` of each connection with limits, `place` of a run in its line.
@@ -214,6 +231,8 @@ class OwnDriver:
             opened.push_async_callback(listener.close)
             if self._lock.held:  # else another engine of this folder listens
                 self._lock.announce(await listener.open(str(self._project.folder)))
+            elif not settles:
+                opened.callback(asyncio.create_task(listener.succeed(self._lock, str(self._project.folder))).cancel)
             yield
             if settles:
                 await self.engine.rest_touched()

@@ -75,5 +75,9 @@ class Door(Protocol):
     def bind(self) -> None:
         """Takes its place before the engine begins. Raises NotPossible where it is taken."""
 
+    @property
+    def address(self) -> str:
+        """Where people reach it, once it has its place."""
+
     def serving(self, driver: Any) -> AbstractAsyncContextManager[None]:
         """Open as long as it is held. `driver` is the engine's own."""

@@ -17,8 +17,10 @@ from runner.language.source import read_bytes
 from runner.secrets import Secrets
 from runner.store.database import is_address
 from runner.store.facts import HandOffView, RunFilter, RunView
+from runner.store.pages import pages_of
 from runner.store.personal import V
 from runner.store.restored import why_it_rests
+from runner.store.shared import living
 from runner.store.sql import FLOOR, SqlStore, open_store
 from runner.store.sqlite import shown_size
 from runner.tongue import _
@@ -94,6 +96,11 @@ class Reading:
         )  # fmt: skip
 
     @property
+    def pages(self) -> str:
+        """Where people reach the pages now."""
+        return pages_of(self.folder, self.settings)
+
+    @property
     def has_looked(self) -> bool:
         """Whether the store was opened."""
         return self._store is not None
@@ -103,6 +110,11 @@ class Reading:
         """Why nothing is driven, started or sent from this database; empty where it does not rest."""
         name, place = self.store.name, None if self.store.is_shared else self.folder / ".amends"
         return self.store.ask(lambda connection: why_it_rests(connection, name, place))
+
+    @property
+    def engines(self) -> list[str]:
+        """The engines of all machines that drive the project now, where they may be several: each as `host:process`."""
+        return self.store.ask(living) if self.has_log and self.store.is_shared else []
 
     def every_run(self) -> list[RunView]:
         """All runs, newest first."""

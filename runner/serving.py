@@ -14,6 +14,7 @@ from runner.errors import NotPossible, StoreUnwritable
 from runner.reading import database_url
 from runner.store.database import is_address
 from runner.store.lock import EngineLock
+from runner.store.pages import served_at
 from runner.store.sql import SqlStore
 from runner.triggers.active import Active
 from runner.triggers.running import running
@@ -44,7 +45,10 @@ async def serve(
         raise
     stopped, driver = told_to_stop(), OwnDriver(amends.project, amends.clock, lock)
     may_rest = door is not None
-    async with driver.running(settles=False, only=only, may_rest=may_rest), contextlib.AsyncExitStack() as opened:
+    async with contextlib.AsyncExitStack() as opened:
+        if door is not None:  # first: what is mailed from the start on leads to it
+            opened.enter_context(served_at(amends.folder, door.address))
+        await opened.enter_async_context(driver.running(settles=False, only=only, may_rest=may_rest))
         driver.engine.observers.append(on_turn)
         triggers, has_rested = driver.triggers, driver.rests
         if has_rested and door is not None:

@@ -25,6 +25,7 @@ def list_(as_json: place.AsJson = False) -> None:
         lines = amends.project.connections.by_name
         held = amends.store.site_holds() if amends.has_log else {}
         told = asyncio.run(amends.limits())
+        engines = amends.engines if told is None else []
     usage = told["usage"] if told is not None else {}
     found = [_connection(line, usage.get(name), held.get(f"connection:{name}")) for name, line in lines.items()]
     if as_json:
@@ -33,7 +34,7 @@ def list_(as_json: place.AsJson = False) -> None:
     heads = ("connection", "connector", "at once", "rate", "in use", "waiting", "now")
     page.show(page.listed(heads, [_line(each) for each in found], fixed=(0, 2, 3, 4, 5)))
     if told is None:
-        page.say("", "No engine runs here, so nothing is in use and nobody is served.")
+        page.say("", _unknown(engines))
 
 
 @COMMANDS.command(help="Agree, at the service's own pages, to what a connection may do there.")
@@ -49,6 +50,14 @@ def connect(
         outside = ProjectOutside(amends.project)
         asyncio.run(consent.agree(outside.present(name), name, host=host, port=port))
     page.say(f"{name} is connected. What the service gave is kept encrypted under .amends/tokens.")
+
+
+def _unknown(engines: list[str]) -> str:
+    """Why it is not said what is in use."""
+    if not engines:
+        return "No engine runs here, so nothing is in use and nobody is served."
+    verb = "drives" if len(engines) == 1 else "drive"
+    return f"{place.engines(engines)} {verb} the project, not from this folder: what is in use is not known here."
 
 
 def _connection(line: Connection, usage: Mapping[str, Json] | None, held_by: str | None) -> dict[str, Json]:

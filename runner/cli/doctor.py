@@ -16,10 +16,12 @@ from runner.app import Amends
 from runner.cli import FAILED, OK, page, place, watching
 from runner.cli.secrets import needed
 from runner.clock import MINUTE
+from runner.engines import temporal_part
 from runner.errors import AmendsError
 from runner.language.connections import Connection
 from runner.language.schema import is_stale
 from runner.reading import SETTINGS, is_project
+from runner.secrets import Secrets
 from runner.store import outbox
 from runner.store.lock import EngineLock
 from runner.store.sqlite import refuse_network
@@ -127,13 +129,30 @@ def _messages(amends: Amends) -> Said:
 
 
 def _engine(amends: Amends) -> Said:
-    holder = EngineLock(amends.folder).holder()
+    holder, engines = EngineLock(amends.folder).holder(), amends.engines
+    if engines:
+        yield "ok", f"{place.engines(engines)} {'drives' if len(engines) == 1 else 'drive'} the project"
     if holder is None:
-        yield "ok", "nobody drives the project now; commands drive what they touch, `amends serve` drives all"
+        if not engines:
+            yield "ok", "nobody drives the project now; commands drive what they touch, `amends serve` drives all"
     elif _is_listened_at(holder.socket):
         yield "ok", f"process {holder.pid} drives the project and answers"
     else:
         yield "bad", f"process {holder.pid} drives the project but does not answer; end it and start it again"
+
+
+def _cluster(amends: Amends) -> Said:
+    cluster = amends.settings.cluster
+    if cluster is None:
+        return
+    place_there = f"namespace {cluster.namespace}, queue {cluster.queue}"
+    connect = temporal_part("cluster").connect
+    try:
+        asyncio.run(connect(cluster, amends.folder, Secrets(amends.folder).value, patience=LIMIT))
+    except AmendsError as error:
+        yield "bad", f"{error} ({place_there})"
+    else:
+        yield "ok", f"the Temporal cluster at {cluster.address} answers; {place_there}"
 
 
 def _is_listened_at(path: str) -> bool:
@@ -205,7 +224,7 @@ def _schemas(amends: Amends) -> Said:
 
 QUESTIONS: tuple[tuple[str, Question], ...] = (
     ("python", _python), ("folder", _folder), ("room", _room), ("database", _database), ("runs", _runs),
-    ("messages", _messages), ("engine", _engine), ("zone", _zone), ("files", _files), ("secrets", _secrets),
-    ("connections", _connections), ("schemas", _schemas),
+    ("messages", _messages), ("engine", _engine), ("temporal", _cluster), ("zone", _zone), ("files", _files),
+    ("secrets", _secrets), ("connections", _connections), ("schemas", _schemas),
 )  # fmt: skip
 """What is asked, in this order."""

@@ -33,7 +33,7 @@ def list_(as_json: AsJson = False) -> None:
 
 
 def _forms(amends: Amends) -> list[Mapping[str, Json]]:
-    address = amends.settings.public_url.rstrip("/")
+    address = amends.pages
     flows = [each.flow for each in amends.project.check() if each.flow is not None]
     triggers = [(flow, said) for flow in flows for said in flow.trigger if "form" in said]
     return [

@@ -12,7 +12,6 @@ import typer
 from runner.app import Amends
 from runner.cli import page, place, watching
 from runner.clock import shown
-from runner.driver import Driver
 from runner.errors import NotFound, NotPossible
 from runner.language.nearest import did_you_mean
 from runner.language.people import ME
@@ -30,7 +29,7 @@ def invite(name: Name) -> None:
         person = _person(amends, name)
         secret, row = new_access("link", person, now=amends.clock.now(), name="invite")
         _admit(amends, row)
-        page.say(f"{amends.settings.public_url}/enter/{secret}")
+        page.say(f"{amends.pages}/enter/{secret}")
         page.complain(f"It works once, until {shown(row.until, place.zone_of(amends))}; give it to {person} alone.")
 
 
@@ -76,10 +75,7 @@ def _names(amends: Amends, person: str) -> list[str]:
 
 
 def _admit(amends: Amends, row: Access) -> None:
-    async def doing(driver: Driver) -> None:
-        await driver.admit(row)
-
     try:
-        watching.drive(amends, doing)
-    except asyncio.CancelledError:
+        asyncio.run(amends.admit(row))
+    except KeyboardInterrupt:
         raise place.Interrupted("Stopped; nothing was changed.") from None

@@ -18,6 +18,9 @@ from runner.telling import times, words
 FOLDER: ContextVar[Path | None] = ContextVar("FOLDER", default=None)
 """The folder that `--project` names; None is the current one."""
 
+MOST = 5
+"""How many engines are named."""
+
 PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None, "pretty_exceptions_enable": False}
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -83,6 +86,29 @@ def refuse_no_project(folder: Path) -> None:
 def zone_of(project: past.Reading) -> str:
     """The reader's zone."""
     return times.reader_zone(project.settings.zone, project.settings.has_zone)
+
+
+def engines(names: Sequence[str]) -> str:
+    """Engines that share a database, as they are told: how many, and who."""
+    more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
+    return f"{times.counted(len(names), 'engine')} ({', '.join(names[:MOST])}{more})"
+
+
+def driven_with(project: past.Reading, only: Sequence[str] = ()) -> list[str]:
+    """By which database and cluster runs are driven, in one line; none where it is the file of the folder itself.
+
+    `only`: the connections whose calls alone are made.
+    """
+    settings, cluster = project.settings, project.settings.cluster
+    if cluster is None and not past.database_url(project.folder, settings):
+        return []
+    log = project.store.name if project.store.is_shared else f"the database {project.store.name}"
+    if cluster is None:
+        return [f"It drives with {log}."]
+    queues = ", ".join(f"{cluster.queue}.{name}" for name in only) or cluster.queue
+    word = "queues" if len(only) > 1 else "queue"
+    there = f"the Temporal cluster at {cluster.address}, namespace {cluster.namespace}, {word} {queues}"
+    return [f"It drives with {log} and {there}."]
 
 
 def refuse_status(said: Sequence[str]) -> None:

@@ -30,7 +30,7 @@ ArrivalId = Annotated[str, typer.Argument(metavar="ID", help="The arrival's id, 
 )
 def list_(as_json: AsJson = False) -> None:
     with watching.opened() as amends:
-        rows = list(triggers_of(amends.project, amends.store if amends.has_log else None, amends.settings.public_url))
+        rows = list(triggers_of(amends.project, amends.store if amends.has_log else None, amends.pages))
         turned, zone = asyncio.run(amends.turned_away()), place.zone_of(amends)
     if as_json:
         page.say_json([_trigger_json(row, turned, zone) for row in rows])

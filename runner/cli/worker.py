@@ -29,7 +29,7 @@ def worker(
         logging.getLogger("amends.engine").setLevel(logging.INFO)
         what = f"makes the calls of {', '.join(only)} for" if only else "carries the runs of"
         told = f"This worker {what} {amends.settings.project} ({amends.folder}). Ctrl-C ends it."
-        asyncio.run(serve(amends, lambda _: page.say(told), on_turn, None, only))
+        asyncio.run(serve(amends, lambda _: page.say(told, *place.driven_with(amends, only)), on_turn, None, only))
         page.say("Stopped. Other workers go on, or the next one that is started.")
 
 

@@ -20,12 +20,15 @@ from typing import Any
 
 from runner import errors
 from runner.contract import Json
+from runner.store.lock import EngineLock
 
 Tell = Callable[[Mapping[str, Json]], Awaitable[None]]
 Serve = Callable[[Mapping[str, Json], Tell], Awaitable[Mapping[str, Json]]]
 LONGEST_LINE = 64 * 1024 * 1024
 GRACE = 2.0
 """Seconds that orders under way get to end when the engine stops."""
+SUCCEEDS = 0.5
+"""Seconds between two looks whether another engine of the folder has gone."""
 WENT_AWAY = (
     "the process that drives this project went away before it answered; look whether what was asked for was done, then "
     "start it, or ask again"
@@ -66,6 +69,16 @@ class Listener:
         self.path = str(Path(self._folder) / "engine.sock")
         self._server = await asyncio.start_unix_server(self._answer, self.path, limit=LONGEST_LINE)
         return self.path
+
+    async def succeed(self, lock: EngineLock, project: str) -> None:
+        """Begins to listen, with the lock, once the engine that had both is gone: a folder whose engines are several
+        has one that commands are handed to as long as any of them lasts."""
+        while True:
+            await asyncio.sleep(SUCCEEDS)
+            with contextlib.suppress(errors.StoreUnwritable):
+                if lock.acquire():
+                    lock.announce(await self.open(project))
+                    return
 
     async def close(self) -> None:
         """Answers what has been asked, tells those who watch that the engine stops, then stops listening."""

@@ -142,6 +142,7 @@ class AmendsModel(Model, title="Amends project", spoken="amends.yaml"):
     limits: LimitsModel = optional("How much it may take.", {"file": "20 MB", "runs_at_once": 50})
 
 
+PAGES = "http://127.0.0.1:8484"
 KEEP = Duration(amount=400, unit="day")
 IDLE = Duration(amount=12, unit="hour")
 
@@ -205,7 +206,7 @@ class Settings:
     has_zone: bool = False
     language: str = "en"
     mode: Literal["as_written", "draft"] = "as_written"
-    public_url: str = "http://127.0.0.1:8484"
+    public_url: str = PAGES
     database: str = ".amends/amends.db"
     database_secret: str = ""
     cluster: Cluster | None = None
@@ -220,6 +221,11 @@ class Settings:
     runs_at_once: int = 50
     logs: Literal["plain", "json"] = "plain"
     traces: str = ""
+
+    @property
+    def has_public_url(self) -> bool:
+        """Whether amends.yaml says where people reach the pages."""
+        return self.public_url != PAGES
 
     @property
     def engine(self) -> str:

@@ -11,14 +11,18 @@ import secrets
 from collections.abc import Iterable
 from hashlib import sha256
 from itertools import pairwise
+from pathlib import Path
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from runner.clock import DAY, HOUR, MINUTE
-from runner.errors import NotPossible
+from runner.clock import DAY, HOUR, MINUTE, Clock
+from runner.errors import NotPossible, StoreError
 from runner.language.people import ME, People
-from runner.store.access import Access, Kind
+from runner.people.restored import told_restored
+from runner.store.access import Access, Kind, admit
+from runner.store.lock import EngineLock
+from runner.store.sql import open_store
 
 LIVES: dict[Kind, int] = {
     "link": 24 * HOUR, "session": 7 * DAY, "visit": 7 * DAY, "token": 365 * DAY, "password": 36_500 * DAY,
@@ -97,6 +101,18 @@ def lasts_until(row: Access, now: int, idle: int) -> int:
     """
     until = min(row.at + LIVES[row.kind], now + idle)
     return until if abs(until - row.until) > idle // 20 else row.until
+
+
+async def keep_access(folder: Path, url: str, clock: Clock, lock: EngineLock, row: Access) -> None:
+    """Keeps a password, a link, a session or a token where no engine is asked, with the lock where it is needed:
+    nothing is driven, and no cluster is asked. Raises StoreError for a database that was put back from a copy."""
+    store = open_store(folder, clock=clock, writable=True, lock=lock, url=url, drives=False)
+    try:
+        if store.restored:
+            raise StoreError(told_restored(store))
+        await store.write(admit(row))
+    finally:
+        store.close()
 
 
 def role_of(people: People, admin: str, person: str) -> str | None:

@@ -42,6 +42,7 @@ from runner.people.told import (
 from runner.store import notices, outbox
 from runner.store.facts import AlreadyReported, LogEnd
 from runner.store.messages import OF_GATES, Message, Outgoing
+from runner.store.pages import pages_of
 from runner.store.sql import SqlStore
 from runner.tongue import _, speaking
 
@@ -59,7 +60,7 @@ GRACE = 5.0
 
 class Notifier:
     """`project` is asked each time, `bundle` gives a pinned one, `wake` is told of each run that something was reported
-    about. `address` is where people reach the pages, where amends.yaml does not say it."""
+    about. `address` is where people reach the pages, where this process shows them."""
 
     def __init__(
         self, store: SqlStore, post: Post, desk: ProjectDesk, clock: Clock, *, project: Callable[[], Project],
@@ -83,7 +84,8 @@ class Notifier:
     @property
     def pages(self) -> str:
         """Where people reach the pages now."""
-        return (self.address or self._project().settings.public_url).rstrip("/")
+        project = self._project()
+        return (self.address or pages_of(project.folder, project.settings)).rstrip("/")
 
     # -- when --
 

@@ -52,13 +52,16 @@ class WebDoor:
         self._port = taken.getsockname()[1]
         self._socket = taken
 
+    @property
+    def address(self) -> str:
+        """Where people reach the pages, once the port is taken."""
+        return _address(self._amends.settings, self._host, self._port)
+
     @contextlib.asynccontextmanager
     async def serving(self, driver: OwnDriver) -> AsyncIterator[None]:
         """Serves until it is left; requests under way are answered first."""
         assert self._socket is not None
-        console = Console(
-            self._amends, driver, public_url=_address(self._amends.settings, self._host, self._port), port=self._port
-        )
+        console = Console(self._amends, driver, public_url=self.address, port=self._port)
         driver.notifier.address = console.public_url
         server = _Server(
             uvicorn.Config(
@@ -86,7 +89,7 @@ class _Server(uvicorn.Server):
 
 def _address(settings: Settings, host: str, port: int) -> str:
     """What people type: public_url, or where we listen if amends.yaml leaves it out and that is elsewhere."""
-    if settings.public_url != Settings(project="").public_url or (host, port) == (HOST, PORT):
+    if settings.has_public_url or (host, port) == (HOST, PORT):
         return settings.public_url
     name = HOST if host in ("0.0.0.0", "::", "") else f"[{host}]" if ":" in host else host
     return f"http://{name}:{port}"

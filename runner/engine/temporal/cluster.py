@@ -36,13 +36,16 @@ PATIENCE = 10.0
 """Seconds that the cluster may take to answer at the start."""
 
 
-async def connect(cluster: Cluster, folder: Path, secret: Callable[[str], str]) -> Client:
-    """A client of the cluster. Raises NotPossible where it cannot be reached or used, SettingsError, SecretMissing."""
+async def connect(
+    cluster: Cluster, folder: Path, secret: Callable[[str], str], *, patience: float = PATIENCE
+) -> Client:
+    """A client of the cluster, which gets `patience` seconds to answer. Raises NotPossible where it cannot be reached
+    or used, SettingsError, SecretMissing."""
     place = f"the Temporal cluster at {cluster.address} (amends.yaml, engine)"
     key = secret(cluster.api_key) if cluster.api_key else None
     tls = _tls(cluster, folder, secret)
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(patience):
             client = await Client.connect(
                 cluster.address, namespace=cluster.namespace, api_key=key, tls=tls, runtime=_runtime()
             )
