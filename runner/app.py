@@ -140,7 +140,8 @@ class Amends(Reading):
             await far.admit(row)
             return
         try:
-            await keep_access(self.folder, database_url(self.folder, self.settings), self.clock, lock, row)
+            url, drives = database_url(self.folder, self.settings), self.settings.cluster is None
+            await keep_access(self.folder, url, self.clock, lock, row, drives=drives)
         finally:
             lock.release()
 

@@ -103,10 +103,11 @@ def lasts_until(row: Access, now: int, idle: int) -> int:
     return until if abs(until - row.until) > idle // 20 else row.until
 
 
-async def keep_access(folder: Path, url: str, clock: Clock, lock: EngineLock, row: Access) -> None:
+async def keep_access(folder: Path, url: str, clock: Clock, lock: EngineLock, row: Access, *, drives: bool) -> None:
     """Keeps a password, a link, a session or a token where no engine is asked, with the lock where it is needed:
-    nothing is driven, and no cluster is asked. Raises StoreError for a database that was put back from a copy."""
-    store = open_store(folder, clock=clock, writable=True, lock=lock, url=url, drives=False)
+    nothing is driven, and no cluster is asked. `drives`: as engines of this database do. Raises StoreError for a
+    database that was put back from a copy."""
+    store = open_store(folder, clock=clock, writable=True, lock=lock, url=url, drives=drives)
     try:
         if store.restored:
             raise StoreError(told_restored(store))
