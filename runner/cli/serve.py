@@ -46,7 +46,7 @@ def _ready(amends: Amends, active: Active, pages: Sequence[str]) -> None:
     count = len(amends.store.open_runs())
     have = "1 run has" if count == 1 else f"{count} runs have"
     drives = f"Amends drives {amends.settings.project} ({amends.folder}); {have} not ended. Ctrl-C ends it."
-    page.say(drives, *place.driven_with(amends), *pages, *_fires(active, amends.clock.now()))
+    page.say(drives, *pages, *place.driven_with(amends), *_fires(active, amends.clock.now()))
 
 
 def _rests(amends: Amends, pages: Sequence[str]) -> None:

@@ -44,6 +44,7 @@ EXEMPT: Mapping[str, str] = {
     "runner.demo.servers": "asks the demo's own servers, on this computer",
     "runner.engine.handover": "the engine's own socket in the project's folder",
     "runner.engine.temporal.cluster": "connects to the cluster that amends.yaml names, which carries the runs",
+    "runner.engine.temporal.contact": "asks that cluster, by the client of `cluster`",
     "runner.engine.temporal.engine": "asks that cluster, by the client of `cluster`",
     "runner.engine.temporal.moving": "asks that cluster, by the client of `cluster`",
     "runner.engine.temporal.workflow": "is carried out by that cluster's workers and opens nothing",

@@ -20,6 +20,8 @@ LOOKS_EVERY = 10.0
 """Seconds from one look whether the cluster answers to the next."""
 AGAIN_AFTER = 1.0
 """The same while it does not."""
+AWAY = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNKNOWN)
+"""What a call is told whom the cluster did not answer."""
 
 
 class Contact:
@@ -37,14 +39,14 @@ class Contact:
             try:
                 await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=client.namespace))
             except RPCError as error:
-                self._lose(error)
+                self._hear(error)
             else:
                 self._find()
             await asyncio.sleep(AGAIN_AFTER if self._is_lost else LOOKS_EVERY)
 
     def tells_of(self, error: RPCError) -> bool:
         """Whether what somebody met is worth a sentence of its own."""
-        if error.status is RPCStatusCode.UNAVAILABLE:
+        if error.status in AWAY:
             self._lose(error)
         return not self._is_lost
 
@@ -59,6 +61,13 @@ class Contact:
             "has the same queue, or the database was put back from a copy; each project needs a queue of its own",
             self._queue, run,
         )  # fmt: skip
+
+    def _hear(self, error: RPCError) -> None:
+        """A no is an answer, too: our key may carry runs and not look at the namespace."""
+        if error.status in AWAY:
+            self._lose(error)
+        else:
+            self._find()
 
     def _lose(self, error: RPCError) -> None:
         if not self._is_lost:
