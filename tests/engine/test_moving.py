@@ -14,7 +14,7 @@ from temporalio.client import WorkflowExecutionStatus
 from runner.engine.temporal.moving import begin_all
 from tests.cases.ground import flow, opened
 from tests.cli.terminal import Running, Terminal, amends
-from tests.engine.test_temporal import ASKS, NAP, client_of, driven, moved, said_yes
+from tests.engine.test_temporal import ASKS, NAP, client_of, driven, embedded_at_first, moved, said_yes
 from tests.store.conftest import database, server
 from tests.support.temporal import TemporalServer
 
@@ -111,15 +111,11 @@ async def test_a_driver_on_another_task_queue_is_begun_anew_on_this_one(
 ) -> None:
     """`queue` in amends.yaml was changed after a first move: no worker of these settings asks the old queue."""
     async with driven(tmp_path, temporal) as ground:
-        settings = ground.folder / "amends.yaml"
-        in_cluster = settings.read_text()
         client = await client_of(ground)
-        settings.write_text("engine: embedded\n")
-        async with ground.engine() as engine:
+        async with embedded_at_first(ground) as engine:
             runs = [await engine.start("asks", f"k{number}", name=f"n{number}") for number in range(3)]
             for run in runs:
                 await engine.until(run, "waiting")
-        settings.write_text(in_cluster)
         assert await begin_all(client, f"old-{secrets.token_hex(6)}", runs[:2]) == 0
         old = [(await client.get_workflow_handle(run).describe()).run_id for run in runs[:2]]
         await asyncio.to_thread(moved, ground.folder, "temporal")

@@ -73,6 +73,17 @@ async def client_of(ground: Ground) -> Client:
     return await connect(cluster_of(ground), ground.folder, lambda _: "")
 
 
+@asynccontextmanager
+async def embedded_at_first(ground: Ground) -> AsyncIterator[Engine]:
+    """An engine of the project before it went to its cluster; amends.yaml names that again afterwards."""
+    settings = ground.folder / "amends.yaml"
+    in_cluster = settings.read_text()
+    settings.write_text("engine: embedded\n")
+    async with ground.engine() as engine:
+        yield engine
+    settings.write_text(in_cluster)
+
+
 async def said_yes(engine: Engine, who: str = PERSONAL) -> None:
     assert await engine.driver.send_event(secrets.token_hex(8), "said.yes", {"who": who}, "test")
 
@@ -184,6 +195,22 @@ async def test_the_server_is_killed_and_comes_back(tmp_path: Path, temporal: Tem
         assert sorted(ground.effects()) == sorted(["/reserve", "/charge"] * 5)
 
 
+async def test_who_watches_a_run_that_a_defect_meets_does_not_wait_for_ever(
+    tmp_path: Path, temporal: TemporalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def carrying(engine: TemporalEngine, *args: Any) -> Rest:
+        raise RuntimeError("a planted defect")
+
+    async with driven(tmp_path, temporal) as ground, ground.engine() as engine:
+        with monkeypatch.context() as planted:
+            planted.setattr(TemporalEngine, "carry", carrying)
+            run = await engine.start("saga", "k1", name="a")
+            async with asyncio.timeout(20):
+                assert (await engine.driver.follow(run, lambda: None)).status == "queued"
+        await engine.until(run, "succeeded")
+        engine.holds(run)
+
+
 async def test_runs_change_their_engine_while_they_wait(
     tmp_path: Path, temporal: TemporalServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -191,12 +218,10 @@ async def test_runs_change_their_engine_while_they_wait(
         settings = ground.folder / "amends.yaml"
         in_cluster = settings.read_text()
         client = await client_of(ground)
-        settings.write_text("engine: embedded\n")
-        async with ground.engine() as engine:
+        async with embedded_at_first(ground) as engine:
             asks, naps = await engine.start("asks", "k1", name=PERSONAL), await engine.start("naps", "k2", name="b")
             for run in (asks, naps):
                 await engine.until(run, "waiting")
-        settings.write_text(in_cluster)
         await asyncio.to_thread(moved, ground.folder, "temporal")
         assert "2 runs have a driver" in capsys.readouterr().out
         async with ground.engine() as engine:
